@@ -325,6 +325,8 @@ function finishAva({ type, value }: RawAva, { start }: RawRdn, parser: Parser, c
     const problem = isUtf8(value) ? "does not fit the attribute's equality rule" : 'is not UTF-8';
     parser.fail(`the value of '${type!.name}' ${problem}`, start);
   }
+  const syntaxProblem = type!.syntax.check(value);
+  if (syntaxProblem !== undefined) parser.fail(`the value of '${type!.name}' ${syntaxProblem}`, start);
   return { type: type!, value, norm };
 }
 

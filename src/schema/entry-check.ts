@@ -61,9 +61,16 @@ export class EntryChecker {
       throw new LdapError('constraintViolation', `attribute '${type.name}' is maintained by the server; leave it out`);
     }
     if (set.allowedTypes[type.index] === 0 && !type.operational) this.refuseType(type, set);
-    if (type.oid === OBJECT_CLASS || attribute.unchanged) return;
+    if (isClassList(description) || attribute.unchanged) return;
     if (type.secret || (type.operational && description.options.length > 0)) refuseOptions(description);
     checkValues(description, values);
+    if (type.oid === OBJECT_CLASS) this.requireClassNames(description, values);
+  }
+
+  /** RFC 4512 §3.3: the values of objectClass name classes, under options, too. */
+  private requireClassNames(description: AttributeDescription, values: readonly Buffer[]): void {
+    const index = values.findIndex((value) => !this.classes.get(value.toString('latin1')));
+    if (index >= 0) failInvalid(description, values.length, index, 'names no object class of the schema');
   }
 
   private refuseType(type: TypeNode, set: ClassSet): never {
@@ -116,9 +123,14 @@ export function hasOptions({ options, binary }: AttributeDescription): boolean {
   return binary || options.length > 0;
 }
 
+/** Whether the attribute is the list of the entry's classes: objectClass without options. */
+function isClassList({ type, options }: AttributeDescription): boolean {
+  return type.oid === OBJECT_CLASS && options.length === 0;
+}
+
 function requireObjectClass(attributes: readonly CheckedAttribute[]): CheckedAttribute {
   for (let i = 0; i < attributes.length; i++) {
-    if (attributes[i]!.description.type.oid === OBJECT_CLASS) return attributes[i]!;
+    if (isClassList(attributes[i]!.description)) return attributes[i]!;
   }
   throw new LdapError(
     'objectClassViolation',

@@ -406,6 +406,19 @@ for (const engine of ENGINES) {
       await fixture.expectClean();
     });
 
+    near('check finds values of objectClass that name no class, and repair removes those under an option', async () => {
+      const attribute = (text: string, value: string) => ({
+        family: MASTER.upAttributes,
+        qualifier: valueQualifier(text, 7),
+        value: Buffer.from(value),
+      });
+      await mends(
+        [{ table: MASTER_TABLE.name, key: ann, put: [attribute('objectClass;lang-de', 'nonsense')] }],
+        [['objectClass', uuidText(ann)]],
+        /'nonsense' of objectClass;lang-de names no object class/,
+      );
+    });
+
     near('check finds, and repair removes, deleted entries that have no time or are unreadable', async function () {
       // LMDB takes no packed row that is cut.
       if (engine !== 'memory' && engine !== 'delayed') this.skip();

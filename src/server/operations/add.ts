@@ -1,5 +1,8 @@
 import { LdapError } from '../../ldap/ldap-error.js';
+import type { PartialAttribute } from '../../ldap/ldap-types.js';
+import { attributeKey } from '../../partition/model/draft.js';
 import type { AddRequest } from '../../protocol/ldap-messages.js';
+import type { Schema } from '../../schema/schema.js';
 import { isPasswordAttribute } from '../passwords/password-hashing.js';
 import { actorOf, OperationSource, requireConfidential, requireRightsFor } from '../request/access.js';
 import type { Context } from '../request/context.js';
@@ -13,6 +16,7 @@ export async function add(context: Context, request: AddRequest): Promise<Outcom
   requireRightsFor(context, 'add');
   if (request.attributes.length === 0)
     throw new LdapError('protocolError', 'an entry to add has at least one attribute, its objectClass');
+  refuseRepeated(services.schema, request.attributes);
   const dn = services.schema.parseDn(request.dn);
   const { manageDsaIT } = controls;
   if (!request.attributes.some((a) => isPasswordAttribute(services.schema, a.type))) {
@@ -27,4 +31,19 @@ export async function add(context: Context, request: AddRequest): Promise<Outcom
     await services.partition.add(dn, attributes, actorOf(context), { manageDsaIT, completeNew });
     return SUCCESS;
   });
+}
+
+/** Refuses an attribute that is in the list twice, under whichever of its names (RFC 4511 §4.1.8). */
+function refuseRepeated(schema: Schema, attributes: readonly PartialAttribute[]): void {
+  const keys = new Set<string>();
+  for (const { type } of attributes) {
+    const description = schema.describe(type);
+    if (!description) continue;
+    const key = attributeKey(description);
+    if (keys.has(key)) {
+      const problem = `attribute '${description.text}' is given twice; give it once, with all its values`;
+      throw new LdapError('attributeOrValueExists', problem);
+    }
+    keys.add(key);
+  }
 }

@@ -26,6 +26,49 @@ export function writeSuite(directory: SuiteDirectory): void {
       expect(await codes(`uid=x,${people}`, {})).to.equal(2);
     });
 
+    it('a name with a value that breaks its syntax is refused at every door', async () => {
+      const { admin, people } = directory;
+      const dn = `c=xyz,${people}`;
+      const newNames = { deleteOldRdn: false, newSuperior: undefined } as const;
+      const answers = [
+        await directory.tryAdd(dn, attributes({ objectClass: 'country', c: 'xyz' })),
+        await admin.search(dn),
+        await admin.request({ op: 'compare', dn, attribute: 'c', value: Buffer.from('xyz') }),
+        await admin.request({ op: 'delete', dn }),
+        await modify(admin, dn, change('add', 'description', 'x')),
+        await admin.request({ op: 'modifyDN', dn, newRdn: 'c=de', ...newNames }),
+        await admin.request({ op: 'modifyDN', dn: people, newRdn: 'c=xyz', ...newNames }),
+        await admin.request({ op: 'modifyDN', dn: people, newRdn: 'ou=x', ...newNames, newSuperior: dn }),
+      ];
+      expect(answers.map(({ code }) => code)).to.deep.equal(answers.map(() => 34));
+      expect(answers[0]!.final.message).to.match(/the value of 'c'/);
+      // A value that is such a name breaks the syntax of the attribute.
+      const group = { objectClass: 'groupOfNames', cn: 'broken', member: dn };
+      expect((await directory.tryAdd(`cn=broken,${people}`, attributes(group))).code).to.equal(21);
+    });
+
+    it('values of objectClass name classes, under options, too', async () => {
+      const dn = await directory.addPerson('classes');
+      expect((await modify(directory.admin, dn, change('add', 'objectClass;lang-de', 'nonsense'))).code).to.equal(21);
+      expect((await modify(directory.admin, dn, change('add', 'objectClass;lang-de', 'person'))).code).to.equal(0);
+      const person = { 'objectClass;lang-de': 'inetOrgPerson', objectClass: 'country', uid: 'y', cn: 'y', sn: 'y' };
+      expect((await directory.tryAdd(`uid=y,${directory.people}`, attributes(person))).code).to.equal(65);
+    });
+
+    it('an attribute stands once in an add, whatever it is called', async () => {
+      const list = attributes({ objectClass: 'inetOrgPerson', uid: 'twice', cn: 'one', sn: 'x' });
+      for (const type of ['cn', 'CN', 'commonName', '2.5.4.3', 'cn;binary']) {
+        const { code, final } = await directory.tryAdd(`uid=twice,${directory.people}`, [
+          ...list,
+          { type, values: [Buffer.from('two')] },
+        ]);
+        expect(code, type).to.equal(20);
+        expect(final.message).to.match(/^attribute 'cn(;binary)?' is given twice/);
+      }
+      const option = [...list, { type: 'cn;lang-de', values: [Buffer.from('two')] }];
+      expect((await directory.tryAdd(`uid=twice,${directory.people}`, option)).code).to.equal(0);
+    });
+
     it('modify adds, deletes and replaces', async () => {
       const dn = await directory.addPerson('modified', { description: ['one', 'two'] });
       const answer = await modify(

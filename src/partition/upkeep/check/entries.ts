@@ -26,7 +26,7 @@ import { checkLarge } from './large-values.js';
 import { checkOptions, checkSecrets } from './options.js';
 import { parseName, placeSteps, uniqueRdn } from './place.js';
 import { rowProblem } from './row-problem.js';
-import { checkComputed, checkSpelling, checkWide } from './stored-values.js';
+import { checkClassNames, checkComputed, checkSpelling, checkWide } from './stored-values.js';
 import { nextVersion, printable, type Survey } from './survey.js';
 
 /** An entry with a readable master row. */
@@ -125,6 +125,7 @@ async function readEntry(survey: Survey, key: Buffer, row: Buffer): Promise<Entr
   await checkWide(survey, key, row, version, draft);
   await checkComputed(survey, key, version, draft);
   await checkSpelling(survey, key, version, draft);
+  await checkClassNames(survey, key, version, draft);
   const impliedRows = largeValues?.hasLostValue ? undefined : impliedByDraft(survey, draft);
   return { number, id: key, row, version, treeKey: treeKey(parentIdOf(row), normRdnOf(row)), impliedRows };
 }

@@ -11,6 +11,8 @@ import { type WideAttribute, wideAttributes, wideList } from '../../model/wide.j
 import { settingsStep } from '../../tree/shared-row.js';
 import { nextVersion, printable, type Survey } from './survey.js';
 
+const OBJECT_CLASS = '2.5.4.0';
+
 export async function checkComputed(survey: Survey, id: Buffer, version: Buffer, { attributes }: Draft): Promise<void> {
   const computedAttributes = attributes.filter(({ description }) => isComputed(description.type));
   if (computedAttributes.length === 0) return;
@@ -24,6 +26,29 @@ export async function checkComputed(survey: Survey, id: Buffer, version: Buffer,
     `${attributeNames} is stored, and worked out besides when it is asked for; repair removes it`,
     [...survey.guards(id, version), { table: MASTER_TABLE.name, key: id, delete: cells, put: [versionCell(version)] }],
   );
+}
+
+/** Checks that all values of objectClass, under options, too, name classes of the schema. */
+export async function checkClassNames(survey: Survey, id: Buffer, version: Buffer, draft: Draft): Promise<void> {
+  const { schema } = survey.context;
+  for (const { description, text, values } of draft.attributes) {
+    if (description.type.oid !== OBJECT_CLASS) continue;
+    const wrongValues = values.filter(({ bytes }) => !schema.objectClass(bytes.toString('latin1')));
+    if (wrongValues.length === 0) continue;
+    const problem = `'${printable(wrongValues[0]!.bytes)}' of ${text} names no object class of the schema`;
+    if (description.options.length === 0) {
+      await survey.report('objectClass', uuidText(id), `${problem}: define it, or take it from the entry`);
+      continue;
+    }
+    const cells = wrongValues.map(({ index }) => ({
+      family: MASTER.upAttributes,
+      qualifier: valueQualifier(text, index),
+    }));
+    await survey.report('objectClass', uuidText(id), `${problem}; repair removes ${cells.length} such values`, [
+      ...survey.guards(id, version),
+      { table: MASTER_TABLE.name, key: id, delete: cells, put: [versionCell(version)] },
+    ]);
+  }
 }
 
 /** Checks that values have the form in which they are stored, such as that of RFC 4514 for DNs. */
