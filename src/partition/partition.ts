@@ -47,7 +47,7 @@ import { toLdapError } from './model/store-errors.js';
 import { MASTER_TABLE, META_TABLE, STATE_TABLE, versionOf } from './model/tables.js';
 import type { Constraint } from './model/value-rules.js';
 import type { Viewer } from './model/viewer.js';
-import { compare } from './read/compare.js';
+import { compare, compareVirtual } from './read/compare.js';
 import { explain } from './read/explain.js';
 import { evaluate, TRUE } from './read/filter/compiled-filter.js';
 import { draftMatcher } from './read/filter/draft-matcher.js';
@@ -321,6 +321,11 @@ export class Partition implements Directory {
   compare(dn: Dn, attribute: string, value: Buffer, viewer: Viewer, options?: CompareOptions): Maybe<boolean> {
     const work = () => compare(this.context, dn, attribute, value, viewer, options);
     return this.#translateMaybe(() => this.#maskErrors(viewer, work));
+  }
+
+  /** Like `compare`, for a virtual entry, which the viewer sees. */
+  compareVirtual(entry: LocatedEntry, attribute: string, value: Buffer, viewer: Viewer): Maybe<boolean> {
+    return compareVirtual(this.context, entry, attribute, value, viewer);
   }
 
   /** Runs the work. Its errors must not name entries that the viewer cannot see. */

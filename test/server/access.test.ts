@@ -49,6 +49,19 @@ describe('server: who may what', () => {
     await begin({}, rule('base'));
     const base = await nobody.search('cn=Monitor', { scope: 'sub' });
     expect(base.entries.map(({ dn }) => dn)).to.deep.equal(['cn=Monitor']);
+    // What a client may not see is not there, with the nearest entry above that it may see.
+    const jobs = await nobody.search('cn=Jobs,cn=Monitor');
+    expect([jobs.code, jobs.final.matchedDN]).to.deep.equal([32, 'cn=Monitor']);
+    const compare = { op: 'compare', dn: 'cn=Jobs,cn=Monitor', attribute: 'cn', value: Buffer.from('Jobs') } as const;
+    expect((await nobody.request(compare)).code).to.equal(32);
+    expect((await nobody.request({ ...compare, dn: 'cn=Monitor' })).code).to.equal(5);
+    nobody.close();
+    await running.stop();
+    await begin({}, `rules:\n  - { name: people, who: {}, to: { subtree: "${PEOPLE}" }, allow: [view] }\n`);
+    for (const dn of ['cn=Monitor', 'cn=Jobs,cn=Monitor', 'cn=none,cn=Monitor']) {
+      const hidden = await nobody.search(dn, { scope: 'sub' });
+      expect([hidden.code, hidden.final.matchedDN], dn).to.deep.equal([32, '']);
+    }
   });
 
   it('without a bind only the root DSE is readable, unless the access rules allow more', async () => {

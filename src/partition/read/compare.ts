@@ -64,6 +64,19 @@ export function compare(
   );
 }
 
+/** Like `compare`, for an entry that is in no table. */
+export function compareVirtual(
+  context: SearchContext,
+  entry: LocatedEntry,
+  text: string,
+  value: Buffer,
+  viewer: Viewer,
+): Maybe<boolean> {
+  const { schema } = context;
+  const [dn, attribute] = [schema.parseDnBytes(entry.node.dn), schema.requireComparable(text)];
+  return compareRow(context, entry, { dn, attribute, value, viewer, options: {} });
+}
+
 /** Compares an entry whose comparison needs further rows, or a computed attribute. */
 async function compareByFurtherRows(context: SearchContext, comparison: Comparison): Promise<boolean> {
   const { dn, attribute, options } = comparison;
@@ -166,7 +179,7 @@ async function compareMembership(
 
 /** Returns the viewer's rights on the entry's attributes. Throws `noSuchObject` if the viewer may not see the entry. */
 function requireSight({ node, row }: LocatedEntry, { viewer }: Comparison): Sight | undefined {
-  const sight = viewer.sightOf?.({ id: node.id, parent: node.parent ?? ROOT, row });
+  const sight = viewer.sightOf?.({ id: node.id, parent: node.parent ?? ROOT, row, normRdn: node.normRdn });
   if (viewer.sightOf && !sight) throw new HiddenEntry(node);
   return sight;
 }

@@ -9,6 +9,7 @@ import type { Context } from '../request/context.js';
 import { newEntryCheck } from '../request/password-change.js';
 import { requireOwnPassword, runPasswordChange } from '../request/password-policy.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';
+import { refuseVirtual } from './search-virtual.js';
 
 /** Add (RFC 4511 §4.7). */
 export async function add(context: Context, request: AddRequest): Promise<Outcome> {
@@ -18,6 +19,7 @@ export async function add(context: Context, request: AddRequest): Promise<Outcom
     throw new LdapError('protocolError', 'an entry to add has at least one attribute, its objectClass');
   refuseRepeated(services.schema, request.attributes);
   const dn = services.schema.parseDn(request.dn);
+  refuseVirtual(context, dn);
   const { manageDsaIT } = controls;
   if (!request.attributes.some((a) => isPasswordAttribute(services.schema, a.type))) {
     await services.partition.add(dn, request.attributes, actorOf(context), { manageDsaIT });

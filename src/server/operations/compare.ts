@@ -13,13 +13,16 @@ import { isStateAttribute, readStateValues } from '../request/state-attributes.j
 import { requireValidBind } from '../request/validity.js';
 import { chain, type Maybe } from '../words/maybe.js';
 import { COMPARE_FALSE, COMPARE_TRUE, type Outcome } from '../words/outcome.js';
+import { compareVirtual } from './search-virtual.js';
 
 /** Compare (RFC 4511 §4.10). */
 export function compare(context: Context, request: CompareRequest): Maybe<Outcome> {
   const { schema } = context.services;
-  const viewer = viewerOf(context);
   const dn = schema.parseDn(request.dn);
   const description = schema.requireComparable(request.attribute);
+  const virtualTree = context.services.virtual.find(dn, 'base');
+  if (virtualTree) return chain(compareVirtual(context, virtualTree, dn, request), compareOutcome);
+  const viewer = viewerOf(context);
   if (description.type.secret) {
     requireConfidential(context);
     return comparePassword(context, dn, request);
@@ -43,7 +46,11 @@ function compareStored(
     directGroupsOnly,
   };
   const isEqual = services.partition.compare(dn, request.attribute, request.value, viewer, options);
-  return chain(isEqual, (hasValue) => (hasValue ? COMPARE_TRUE : COMPARE_FALSE));
+  return chain(isEqual, compareOutcome);
+}
+
+function compareOutcome(isEqual: boolean): Outcome {
+  return isEqual ? COMPARE_TRUE : COMPARE_FALSE;
 }
 
 /** Compares with the account state that binds have stored; without stored state, with the values in the entry. */
@@ -64,7 +71,7 @@ async function compareState(context: Context, dn: Dn, request: CompareRequest): 
   const normValue = rule.normalizeAssertion(request.value);
   if (!normValue)
     throw new LdapError('invalidAttributeSyntax', `the value is not of the syntax of '${description.text}'`);
-  return values.some((value) => rule.normalize(value)?.equals(normValue)) ? COMPARE_TRUE : COMPARE_FALSE;
+  return compareOutcome(values.some((value) => rule.normalize(value)?.equals(normValue)));
 }
 
 /** Compares a password by verifying it. Other secrets cannot be compared. */
@@ -89,5 +96,5 @@ async function comparePassword(context: Context, dn: Dn, request: CompareRequest
   const isRight = await verifyInSession(context, foundEntry.node.id, credentials, () =>
     matcher.findMatch(request.value, passwords),
   );
-  return isRight ? COMPARE_TRUE : COMPARE_FALSE;
+  return compareOutcome(isRight);
 }

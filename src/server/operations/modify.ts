@@ -15,12 +15,14 @@ import { clearPassword, passwordChanges, verifyInSession } from '../request/pass
 import { requireOwnPassword, runPasswordChange } from '../request/password-policy.js';
 import { keepBindValid, requireValidBind } from '../request/validity.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';
+import { refuseVirtual } from './search-virtual.js';
 
 /** Modify (RFC 4511 §4.6), with increment (RFC 4525). */
 export async function modify(context: Context, request: ModifyRequest): Promise<Outcome> {
   const { services, controls } = context;
   requireRightsFor(context, 'modify');
   const dn = services.schema.parseDn(request.dn);
+  refuseVirtual(context, dn);
   if (request.changes.some((c) => isPasswordAttribute(services.schema, c.attribute.type))) {
     requireConfidential(context);
     return runPasswordChange(context, async () => {

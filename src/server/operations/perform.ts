@@ -13,7 +13,7 @@ import { compare } from './compare.js';
 import { extendedOperation } from './extended/extended.js';
 import { modify } from './modify.js';
 import { search } from './search.js';
-import { needsNoStore } from './search-virtual.js';
+import { needsNoStore, refuseVirtual } from './search-virtual.js';
 
 export type AnsweredRequest = Exclude<Request, { op: 'unbind' | 'abandon' }>;
 
@@ -70,6 +70,7 @@ async function deleteEntry(context: Context, request: DeleteRequest): Promise<Ou
   const { services, controls } = context;
   requireRightsFor(context, 'delete');
   const dn = services.schema.parseDn(request.dn);
+  refuseVirtual(context, dn);
   await services.partition.delete(dn, actorOf(context), {
     manageDsaIT: controls.manageDsaIT,
     refuseLong: services.longWorker !== undefined,
@@ -83,6 +84,8 @@ async function modifyDn(context: Context, request: ModifyDnRequest): Promise<Out
   requireRightsFor(context, 'modifyDN');
   const dn = services.schema.parseDn(request.dn);
   const { newRdn, deleteOldRdn, newSuperior } = request;
+  refuseVirtual(context, dn);
+  if (newSuperior) refuseVirtual(context, services.schema.parseDn(newSuperior));
   const options = { manageDsaIT: controls.manageDsaIT, refuseLong: services.longWorker !== undefined };
   await services.partition.rename(dn, { newRdn, deleteOldRdn, newSuperior }, actorOf(context), options);
   return SUCCESS;

@@ -1,16 +1,18 @@
 import { isAtOrBelow } from '../../access/requester.js';
 import { LdapError } from '../../ldap/ldap-error.js';
-import type { Scope } from '../../ldap/ldap-types.js';
-import { UNRESTRICTED } from '../../partition/model/viewer.js';
-import type { Request, SearchRequest } from '../../protocol/ldap-messages.js';
+import type { Filter, Scope } from '../../ldap/ldap-types.js';
+import { UNRESTRICTED, type Viewer } from '../../partition/model/viewer.js';
+import type { CompareRequest, Request, SearchRequest } from '../../protocol/ldap-messages.js';
 import type { Dn } from '../../schema/schema-types.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
 import { viewerOf } from '../request/access.js';
 import type { Context, SearchReply } from '../request/context.js';
 import type { VirtualEntry, VirtualTree } from '../virtual/virtual-entries.js';
-import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';
+
+/** The filter that every entry matches (RFC 4526). */
+const ABSOLUTE_TRUE: Filter = { type: 'and', filters: [] };
 
 /** A search of a virtual tree. */
 export interface VirtualSearch {
@@ -30,43 +32,77 @@ export function needsNoStore({ services, session }: Context, request: Request): 
 }
 
 /** Searches root DSE, cn=Subschema or cn=Monitor. The computed rows are filtered and encoded like stored rows. */
-export function searchVirtual(
+export async function searchVirtual(
   context: Context,
   tree: VirtualTree,
   { request, base, selection, sizeLimit }: VirtualSearch,
   reply: SearchReply,
-): Maybe<Outcome> {
-  const viewer = tree.readers === 'anybody' ? UNRESTRICTED : viewerOf(context);
+): Promise<Outcome> {
+  const viewer = viewerOfTree(context, tree);
+  const entries = await tree.entries();
+  await requireVisible(context, entries, base, viewer);
   let sentCount = 0;
-  const findMatch = ({ dn, node }: VirtualEntry, row: Buffer): ReplyEntry | undefined => {
-    const { normRdn, parent } = node;
-    return context.services.partition.findVirtual(
-      { id: node.id, row, dn: Buffer.from(dn.text), normRdn, parent },
-      request.filter,
-      viewer,
-    );
-  };
-  const send = (entry: VirtualEntry): Maybe<void> =>
-    chain(entry.row(), (row) => {
-      const match = findMatch(entry, row);
-      if (!match) return;
-      if (sizeLimit > 0 && ++sentCount > sizeLimit)
-        throw new LdapError('sizeLimitExceeded', `more than ${sizeLimit} entries match`);
-      if (context.aborted) throw new LdapError('canceled', 'canceled');
-      return reply.entry(match, selection, request.typesOnly);
-    });
-  const sendAll = (entries: readonly VirtualEntry[]): Maybe<Outcome> => {
-    for (const [i, entry] of entries.entries()) {
-      const sent = send(entry);
-      if (isPromise(sent)) return sent.then(() => sendAll(entries.slice(i + 1)));
-    }
-    return SUCCESS;
-  };
-  return chain(tree.entries(), (entries) => {
-    if (!entries.some(({ dn }) => dn.norm.equals(base.norm)))
-      throw new LdapError('noSuchObject', `no such entry: ${base.text}`, { matchedDN: tree.top.text });
-    return sendAll(entries.filter(({ dn }) => isInScope(dn, base, request.scope)));
-  });
+  for (const entry of entries) {
+    if (!isInScope(entry.dn, base, request.scope)) continue;
+    const match = findMatch(context, entry, await entry.row(), request.filter, viewer);
+    if (!match) continue;
+    if (sizeLimit > 0 && ++sentCount > sizeLimit)
+      throw new LdapError('sizeLimitExceeded', `more than ${sizeLimit} entries match`);
+    if (context.aborted) throw new LdapError('canceled', 'canceled');
+    await reply.entry(match, selection, request.typesOnly);
+  }
+  return SUCCESS;
+}
+
+/** Whether the computed entry `dn` has the value. */
+export async function compareVirtual(
+  context: Context,
+  tree: VirtualTree,
+  dn: Dn,
+  { attribute, value }: CompareRequest,
+): Promise<boolean> {
+  const viewer = viewerOfTree(context, tree);
+  const { node, row } = await requireVisible(context, await tree.entries(), dn, viewer);
+  return context.services.partition.compareVirtual({ node, row: await row() }, attribute, value, viewer);
+}
+
+/** Throws `unwillingToPerform` if `dn` is a computed entry or below one: clients cannot change those. */
+export function refuseVirtual({ services: { virtual } }: Context, dn: Dn): void {
+  const tree = virtual.find(dn, 'base');
+  if (!tree) return;
+  const subject = dn.rdns.length === 0 ? 'the root DSE' : `'${tree.top.text}'`;
+  throw new LdapError('unwillingToPerform', `${subject} is made by the server, and cannot be changed`);
+}
+
+function viewerOfTree(context: Context, { readers }: VirtualTree): Viewer {
+  return readers === 'anybody' ? UNRESTRICTED : viewerOf(context);
+}
+
+/** Returns the entry `dn`. Throws `noSuchObject` if the viewer does not see it, with its nearest superior that is seen. */
+async function requireVisible(
+  context: Context,
+  entries: readonly VirtualEntry[],
+  dn: Dn,
+  viewer: Viewer,
+): Promise<VirtualEntry> {
+  let matchedDN = '';
+  for (const entry of entries) {
+    if (!isAtOrBelow(dn, entry.dn)) continue;
+    if (viewer.sightOf && !findMatch(context, entry, await entry.row(), ABSOLUTE_TRUE, viewer)) continue;
+    if (entry.dn.norm.equals(dn.norm)) return entry;
+    matchedDN = entry.dn.text;
+  }
+  throw new LdapError('noSuchObject', `no such entry: ${dn.text}`, { matchedDN });
+}
+
+function findMatch(
+  { services }: Context,
+  { dn, node: { id, normRdn, parent } }: VirtualEntry,
+  row: Buffer,
+  filter: Filter,
+  viewer: Viewer,
+): ReplyEntry | undefined {
+  return services.partition.findVirtual({ id, row, dn: Buffer.from(dn.text), normRdn, parent }, filter, viewer);
 }
 
 function isInScope(dn: Dn, base: Dn, scope: Scope): boolean {

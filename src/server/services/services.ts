@@ -39,6 +39,7 @@ export type ServedDirectory = Pick<
   | 'changeAccountState'
   | 'changeDecoyState'
   | 'compare'
+  | 'compareVirtual'
   | 'descriptions'
   | 'findRow'
   | 'findVirtual'

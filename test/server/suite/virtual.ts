@@ -53,5 +53,49 @@ export function virtualSuite(directory: SuiteDirectory): void {
       const again = texts(await directory.admin.search('cn=Monitor'), 'description')!;
       expect(again).to.include(`operations.search: ${searches + 1}`);
     });
+
+    it('compares with the values of these entries', async function () {
+      directory.needs(this, 'strictParser');
+      const compare = async (client: RawClient, dn: string, attribute: string, value: string): Promise<number> =>
+        (await client.request({ op: 'compare', dn, attribute, value: Buffer.from(value) })).code;
+      const { admin } = directory;
+      expect(await compare(stranger, '', 'supportedLDAPVersion', '3')).to.equal(6);
+      expect(await compare(stranger, '', 'namingContexts', directory.suffix.toUpperCase())).to.equal(6);
+      expect(await compare(stranger, '', 'vendorName', 'nobody')).to.equal(5);
+      expect(await compare(stranger, '', 'description', 'x')).to.equal(16);
+      expect(await compare(stranger, '', 'nosuch', 'x')).to.equal(17);
+      expect(await compare(stranger, 'CN=Subschema', 'objectClass', 'subschema')).to.equal(6);
+      expect(await compare(stranger, 'cn=x,cn=Subschema', 'cn', 'x')).to.equal(32);
+      expect(await compare(stranger, 'cn=Monitor', 'cn', 'Monitor')).to.equal(50);
+      expect(await compare(admin, 'cn=Monitor', 'cn', 'monitor')).to.equal(6);
+      expect(await compare(admin, 'cn=Jobs,cn=Monitor', 'cn', 'other')).to.equal(5);
+      expect(await compare(admin, 'cn=none,cn=Monitor', 'cn', 'none')).to.equal(32);
+      expect(await compare(admin, 'cn=Monitor', 'userPassword', 'x')).to.equal(50);
+    });
+
+    it('nobody changes these entries, or puts others below them', async function () {
+      directory.needs(this, 'strictParser');
+      const { admin, people } = directory;
+      const codes = [];
+      for (const dn of ['', 'cn=Subschema', 'cn=Monitor', 'cn=Jobs,cn=Monitor', 'cn=none,cn=Monitor']) {
+        const rename = { op: 'modifyDN', dn, newRdn: 'cn=x', deleteOldRdn: false, newSuperior: undefined } as const;
+        const attribute = { type: 'description', values: [Buffer.from('x')] };
+        codes.push(
+          (await admin.request({ op: 'delete', dn })).code,
+          (await admin.request(rename)).code,
+          (await admin.request({ op: 'modify', dn, changes: [{ operation: 'add', attribute }] })).code,
+          (await admin.request({ op: 'add', dn, attributes: [attribute] })).code,
+        );
+      }
+      expect(new Set(codes)).to.deep.equal(new Set([53]));
+      const move = {
+        op: 'modifyDN',
+        dn: people,
+        newRdn: 'ou=x',
+        deleteOldRdn: false,
+        newSuperior: 'cn=Monitor',
+      } as const;
+      expect((await admin.request(move)).code).to.equal(53);
+    });
   });
 }
