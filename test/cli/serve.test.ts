@@ -330,7 +330,19 @@ describe('cli: beside a server', () => {
     expect(await does('index', 'add', 'employeeNumber')).to.match(/^index on employeeNumber is ready/);
     const list = await does('index', 'list');
     expect(list).to.match(/^employeeNumber +2\.16\.840\.1\.113730\.3\.1\.3 +ready +equality, presence$/m);
-    const byDefault = ['uid', 'mail', 'cn', 'sn', 'givenName', 'member', 'uniqueMember', 'memberUid', 'uidNumber'];
+    const byDefault = [
+      'uid',
+      'mail',
+      'cn',
+      'sn',
+      'givenName',
+      'member',
+      'uniqueMember',
+      'manager',
+      'owner',
+      'memberUid',
+      'uidNumber',
+    ];
     for (const name of [...byDefault, 'gidNumber']) expect(list).to.match(new RegExp(`^${name} +[\\d.]+ +ready `, 'm'));
     for (const everywhere of ['entryUUID', 'objectClass', 'entryCSN']) {
       expect(list).to.match(new RegExp(`^${everywhere} +[\\d.]+ +ready +equality$`, 'm'));
@@ -368,12 +380,15 @@ describe('cli: beside a server', () => {
   });
 
   it('references show and set', async () => {
-    const refused = await rowan(['references', 'set', 'manager', '--data', sandbox.data]);
+    const refused = await rowan(['references', 'set', 'secretary', '--data', sandbox.data]);
     expect(refused.code).to.equal(1);
-    expect(refused.stderr).to.contain('it needs an index; first: rowan index add manager');
+    expect(refused.stderr).to.contain('it needs an index; first: rowan index add secretary');
     expect((await rowan(['references', 'set', 'uid', '--data', sandbox.data])).stderr).to.contain('they are no DNs');
-    await does('index', 'add', 'manager');
-    expect(await does('references', 'show')).to.equal('member\nuniqueMember\nmanager\n');
+    expect(await does('references', 'show')).to.equal('member\nuniqueMember\nmanager\nowner\n');
+    expect(await does('references', 'set', '--none')).to.equal('attributes that follow names: none\n');
+    expect(await does('references', 'show')).to.equal('');
+    for (const wrong of [[], ['--none', 'manager']])
+      expect((await rowan(['references', 'set', ...wrong, '--data', sandbox.data])).code).to.equal(2);
     await does('references', 'set', 'manager');
     expect(await does('references', 'show')).to.equal('manager\n');
     await does('references', 'set', 'member', 'uniqueMember', 'manager');

@@ -168,6 +168,7 @@ for (const engine of NEAR_ENGINES) {
       seeded(async (random) => {
         const times = engine === 'memory' ? rounds(2, 20) : rounds(1, engine === 'hbase' ? 3 : 20);
         const terms = engine === 'hbase' ? rounds(3, 12) : 12;
+        await fixture.partition.dropIndex('manager');
         for (let round = 0; round < times; round++) {
           const nodes = randomGraph(random);
           for (const { dn, values } of nodes) await fixture.add(dn, values);
@@ -215,8 +216,6 @@ for (const engine of NEAR_ENGINES) {
         })),
       );
       const below = await line(5);
-      await fixture.partition.addIndex('manager');
-      await fixture.partition.buildIndexes();
       const inner = `cn=inner,${GROUPS}`;
       const outer = `cn=outer,${GROUPS}`;
       await fixture.add(inner, { objectClass: 'groupOfNames', cn: 'inner', member: below[4]! });
@@ -250,6 +249,7 @@ for (const engine of NEAR_ENGINES) {
     it('without an index are right, and told to want one', async () => {
       await fixture.person('boss', PEOPLE);
       const below = await line(10);
+      await fixture.partition.dropIndex('manager');
       expect(await fixture.find(`(manager:${RULE}:=${boss})`)).to.deep.equal(below.sort());
       const wanted = `(&(description=x)(manager:${RULE}:=${boss}))`;
       const { outcome } = await fixture.search({ filter: wanted });
@@ -270,8 +270,6 @@ for (const engine of NEAR_ENGINES) {
       expect(await fixture.find(term)).to.deep.equal([first, second]);
       expect(await fixture.find(`(distinguishedName:${RULE}:=${second})`), 'by seeAlso').to.deep.equal([first]);
       await fixture.rename(first, 'cn=other');
-      expect(await fixture.find(term)).to.deep.equal([`cn=other,${PEOPLE}`]);
-      await fixture.modify(second, change('replace', 'manager', `cn=other,${PEOPLE}`));
       expect(await fixture.find(term)).to.deep.equal([second, `cn=other,${PEOPLE}`]);
     });
 
@@ -315,8 +313,6 @@ for (const engine of NEAR_ENGINES) {
 
     it('and groups and entryUUIDs stand in pages beside what a range finds', async () => {
       const below = await line(9);
-      await fixture.partition.addIndex('manager');
-      await fixture.partition.buildIndexes();
       await line(60, `cn=nobody,${PEOPLE}`, 'x');
       await fixture.add(`cn=g,${GROUPS}`, { objectClass: 'groupOfNames', cn: 'g', member: below });
       const { id } = await fixture.read(below[3]!);

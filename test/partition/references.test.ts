@@ -403,6 +403,24 @@ for (const engine of ENGINES) {
       expect(await members(fixture, dn)).to.deep.equal([person('anna'), person('bob')]);
     });
 
+    near(
+      'values of manager and owner follow from the start; of other attributes they are listed, and kept',
+      async () => {
+        const team = { objectClass: ['groupOfNames'], member: person('bob'), owner: person('ann') };
+        await fixture.add(`cn=team,${SUFFIX}`, { ...team, cn: 'team', seeAlso: person('ann') });
+        const staff = { objectClass: 'inetOrgPerson', sn: 'x', manager: person('ann') };
+        await fixture.add(person('cat'), { ...staff, cn: 'cat', secretary: person('ann') });
+        await fixture.rename(person('ann'), 'cn=anna');
+        expect(await fixture.values(`cn=team,${SUFFIX}`, 'owner')).to.deep.equal([person('anna')]);
+        expect(await fixture.values(person('cat'), 'manager')).to.deep.equal([person('anna')]);
+        const listed: string[] = [];
+        await fixture.partition.danglingReferences(({ attribute, follows }) => listed.push(`${attribute} ${follows}`));
+        expect(listed).to.have.members(['seeAlso false', 'secretary false']);
+        expect(await fixture.partition.danglingReferences(() => undefined, true)).to.equal(0);
+        expect(await fixture.values(person('cat'), 'secretary')).to.deep.equal([person('ann')]);
+      },
+    );
+
     near('references to missing entries are listed and removed, but not below a referral', async () => {
       const names = Array.from({ length: 600 }, (_, n) => person(`nobody${n}`));
       const dn = await group(fixture, 'g', ...names);

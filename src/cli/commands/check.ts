@@ -84,8 +84,9 @@ function printBreach(breach: Breach): void {
   process.stdout.write(`${breach.invariant} ${breach.where}: ${breach.message}\n`);
 }
 
-function printDanglingReference({ dn, attribute, value }: Dangling): void {
-  process.stdout.write(`note reference ${dn}: ${attribute} '${value}' names no entry\n`);
+function printDanglingReference({ dn, attribute, value, follows }: Dangling): void {
+  const remedy = follows ? '' : `; ${attribute} does not follow names, and repair leaves the value`;
+  process.stdout.write(`note reference ${dn}: ${attribute} '${value}' names no entry${remedy}\n`);
 }
 
 export function addCheck(program: Command): void {

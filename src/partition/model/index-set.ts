@@ -54,6 +54,8 @@ export const DEFAULT_INDEXES = [
   'givenName',
   'member',
   'uniqueMember',
+  'manager',
+  'owner',
   'memberUid',
   'uidNumber',
   'gidNumber',

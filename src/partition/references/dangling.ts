@@ -1,44 +1,38 @@
 import { TimeSlice } from '../../fair/time-slice.js';
 import { LdapError } from '../../ldap/ldap-error.js';
-import type { AttributeType, Dn } from '../../schema/schema-types.js';
+import type { Dn } from '../../schema/schema-types.js';
+import { batchesOf } from '../../store/batches.js';
 import type { Guard, RowStep } from '../../store/contract.js';
 import { isPromise } from '../../store/maybe.js';
 import { nextCell, valueStart } from '../../store/row.js';
-import { withoutUid } from '../model/group-rows.js';
+import { namesEntries, withoutUid } from '../model/group-rows.js';
 import { presentRow } from '../model/present-row.js';
-import {
-  cutNorm,
-  MASTER,
-  MASTER_TABLE,
-  PRESENCE_PREFIX,
-  Q,
-  TREE,
-  TREE_TABLE,
-  treeKey,
-  UUID_BYTES,
-} from '../model/tables.js';
+import { cutNorm, MASTER, MASTER_TABLE, Q, TREE, TREE_TABLE, treeKey } from '../model/tables.js';
 import { MAX_TRIES } from '../model/thresholds.js';
-import { idBatches } from '../read/plan/sources.js';
+import { isWhole } from '../model/wide.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { requireHead } from '../tree/locate.js';
 import { ROOT, suffixRdnIndex } from '../tree/nodes.js';
 import type { WriteContext } from '../write/context.js';
-import { Overtaken, type ReferringEntry, type ReplacedValue, replaceValues } from './replace.js';
+import { Overtaken, type ReplacedValue, replaceValues } from './replace.js';
 
 /** A reference to a missing entry below a suffix. */
 export interface DanglingReference {
   readonly dn: string;
   readonly attribute: string;
   readonly value: string;
+  /** Whether values of the attribute follow names. */
+  readonly follows: boolean;
 }
 
-const ROWS_PER_READ = 16;
 /** No change is pending. If a new entry takes a missing name during a removal, `replaceValues` throws `Overtaken`. */
 const NEVER_PENDING = { guards: [], arePending: () => Promise.resolve(false) };
 
 /**
- * Reports every reference to a missing entry, and with `remove` deletes the reference. Resolves with the number of
- * references. Names outside all suffixes, the administrator's name, and names on other servers are not counted.
+ * Reports every reference to a missing entry, and with `remove` deletes those of attributes that follow names. Resolves
+ * with the number of references reported or deleted. References are the values of all attributes that name entries, but
+ * of those that the server keeps. Names outside all suffixes, the administrator's name, and names on other servers are
+ * not counted.
  */
 export async function reportDangling(
   context: SearchContext & WriteContext,
@@ -48,15 +42,12 @@ export async function reportDangling(
   const { store, shared } = context;
   if (remove) await context.references.settle();
   let count = 0;
-  for (const type of shared.references) {
-    const source = { table: shared.indexes.require(type).table, prefix: PRESENCE_PREFIX };
-    for await (const batch of idBatches(source, store, ROWS_PER_READ)) {
-      for (let offset = 0; offset < batch.length; offset += UUID_BYTES) {
-        const id = Buffer.from(batch.subarray(offset, offset + UUID_BYTES));
-        for (const { dn, value } of await danglingInEntry(context, id, type, remove)) {
-          onDangling({ dn, attribute: value.description, value: value.value.toString() });
-          count++;
-        }
+  for await (const { keys, rows } of batchesOf(store.scan(MASTER_TABLE.name, {}))) {
+    for (const [i, id] of keys.entries()) {
+      for (const { dn, value } of await danglingInEntry(context, id, rows[i]!, remove)) {
+        const follows = shared.references.has(value.type);
+        onDangling({ dn, attribute: value.description, value: value.value.toString(), follows });
+        count++;
       }
     }
   }
@@ -67,19 +58,21 @@ export async function reportDangling(
 async function danglingInEntry(
   context: SearchContext & WriteContext,
   id: Buffer,
-  type: AttributeType,
+  scannedRow: Buffer,
   remove: boolean,
 ): Promise<{ readonly dn: string; readonly value: ReplacedValue }[]> {
   const { store, schema, nodes } = context;
   for (let attempts = 0; attempts < MAX_TRIES; attempts++) {
-    const storedRow = await store.get(MASTER_TABLE.name, id);
-    const node = storedRow && (await nodes.byId(id));
+    const storedRow = attempts === 0 && isWhole(scannedRow) ? scannedRow : await store.get(MASTER_TABLE.name, id);
+    if (!storedRow) return [];
+    const row = presentRow(context, storedRow);
+    const dangling = await findDangling(context, row, remove);
+    const node = dangling.length > 0 ? await nodes.byId(id) : undefined;
     if (!node) return [];
-    const entry = { id, dn: schema.parseDnBytes(node.dn), row: presentRow(context, storedRow) };
-    const dangling = await findDangling(context, entry, type);
+    const dn = schema.parseDnBytes(node.dn);
     try {
-      if (remove && dangling.length > 0) await replaceValues(context, entry, dangling, NEVER_PENDING);
-      return dangling.map((value) => ({ dn: entry.dn.text, value }));
+      if (remove) await replaceValues(context, { id, dn, row }, dangling, NEVER_PENDING);
+      return dangling.map((value) => ({ dn: dn.text, value }));
     } catch (error) {
       if (!(error instanceof Overtaken)) throw error;
     }
@@ -87,11 +80,7 @@ async function danglingInEntry(
   throw new LdapError('busy', 'others keep changing an entry that has references to be removed');
 }
 
-async function findDangling(
-  context: SearchContext,
-  { row }: ReferringEntry,
-  type: AttributeType,
-): Promise<ReplacedValue[]> {
+async function findDangling(context: SearchContext, row: Buffer, followingOnly: boolean): Promise<ReplacedValue[]> {
   const { descriptions, schema, shared } = context;
   const dangling: ReplacedValue[] = [];
   const slice = new TimeSlice();
@@ -99,8 +88,10 @@ async function findDangling(
   for (let offset = 0; offset < row.length && row[offset]! <= MASTER.upAttributes; offset = nextCell(row, offset)) {
     if (row[offset] !== MASTER.upAttributes) continue;
     const { description, text: name } = descriptions.ofCell(row, offset);
-    if (description.type !== type) continue;
+    const { type } = description;
+    if (followingOnly ? !shared.references.has(type) : !namesEntries(type) || type.noUserModification) continue;
     const value = Buffer.from(row.subarray(valueStart(row, offset), nextCell(row, offset)));
+    if (!type.equality!.normalize(value)) continue;
     const dn = schema.parseDnBytes(withoutUid(type, value));
     if (suffixRdnIndex(dn, shared.suffixes) < 0 || dn.norm.equals(adminNorm) || !(await isMissing(context, dn)))
       continue;
