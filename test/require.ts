@@ -54,6 +54,8 @@ const parts = {
   doveadm: { present: () => onPath('doveadm'), remedy: 'apt-get install dovecot-core', optional: true },
   fail2ban: { present: () => onPath('fail2ban-regex'), remedy: 'apt-get install fail2ban' },
   systemd: { present: () => runs('systemd-notify', '--version'), remedy: 'apt-get install systemd' },
+  /** Compiles the load generator of `npm run bench`. */
+  gcc: { present: () => onPath('gcc'), remedy: 'apt-get install gcc libc6-dev' },
   openssl: { present: () => runs('openssl', 'version'), remedy: 'apt-get install openssl' },
 } satisfies Record<string, Part>;
 

@@ -29,15 +29,17 @@ async function freeMasterPort() {
   }
 }
 
-/** An HBase for this run: one JVM, which ends with this process. */
+/** An HBase for this run: one JVM, which ends with this process. `url`: one that runs already, and goes on. */
 export class HBase {
-  constructor(root, data, memory) {
+  constructor(root, data, memory, url) {
+    this.url = url;
     this.script = join(root, 'scripts/hbase');
     this.data = data;
     this.memory = memory;
   }
 
   async start() {
+    if (this.url !== undefined) return;
     const port = await freeMasterPort();
     const args = ['start', '--data', this.data, '--port', port, '--memory', this.memory, '--while', process.pid];
     args.push('--report-ms', REPORT_MS);
@@ -63,7 +65,8 @@ export class FrontEnd extends Server {
     super(folder);
     this.url = url;
     this.dist = dist ?? join(root, 'dist');
-    this.program = dist === undefined ? join(root, 'scripts/rowan.cjs') : join(dist, 'src/cli/main.js');
+    // Not the bundle: hbase-count.mjs reads the counts of the HBase client of `dist/src`.
+    this.program = join(this.dist, 'src/cli/main.js');
     this.nodeFlags = (process.env.ROWAN_BENCH_NODE_FLAGS ?? '').split(' ').filter(Boolean);
   }
 
@@ -77,7 +80,7 @@ export class FrontEnd extends Server {
   }
 
   init() {
-    this.run('init', '--suffix', BASE, '--admin-dn', ADMIN);
+    this.run('init', '--suffix', BASE, '--admin-dn', ADMIN, '--access', 'anybody-reads');
   }
 
   /** Returns the duration in seconds. */
@@ -94,11 +97,13 @@ export class FrontEnd extends Server {
     };
   }
 
-  /** Returns the number of requests to HBase since the start. */
+  /** Returns the number of requests to HBase since the start. Rejects if the front end ends instead of answering. */
   async requests() {
     const statistics = await new Promise((resolve, reject) => {
+      const fail = () => reject(new Error(`the front end has ended without its counts:\n${this.said}`));
       this.process.once('message', resolve);
-      this.process.send('count', (error) => error && reject(error));
+      this.process.send('count', (error) => error && fail());
+      void this.ended.then(fail);
     });
     return Object.values(statistics.calls).reduce((sum, count) => sum + count, 0);
   }

@@ -37,6 +37,7 @@ const USAGE = `npm run bench -- hbase [options]
   --seconds N      length of a turn (3)
   --only ROW,ROW   only these: ${NAMES.join(', ')}
   --memory SIZE    heap of HBase's process (2g)
+  --store URL      over this HBase, which runs already, instead of one of its own: its processor time is not measured
   --record         append the tables to docs/lab/runs.md
 Environment: ROWAN_BENCH_DIST is the compiled form to measure instead of dist; ROWAN_BENCH_NODE_FLAGS gives Node flags to the
 front ends, such as --cpu-prof.
@@ -51,6 +52,7 @@ function readOptions(args) {
       seconds: { type: 'string', default: '3' },
       only: { type: 'string' },
       memory: { type: 'string', default: '2g' },
+      store: { type: 'string' },
       record: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
@@ -77,7 +79,7 @@ class Run {
     this.folder = folder;
     this.options = options;
     this.dist = process.env.ROWAN_BENCH_DIST;
-    this.hbase = new HBase(root, join(folder, 'hbase'), options.memory);
+    this.hbase = new HBase(root, join(folder, 'hbase'), options.memory, options.store);
     this.frontEnds = [];
   }
 
@@ -110,7 +112,8 @@ class Run {
       await this.alone(row, first);
       for (const [i, depth] of DEPTHS.entries()) await this.row(row, depth, row.wanted[i], [first]);
     }
-    if (this.wants('rpc')) this.rpc = JSON.parse(this.probe('rates', this.options.seconds, this.hbase.pid));
+    if (this.wants('rpc') && this.hbase.pid)
+      this.rpc = JSON.parse(this.probe('rates', this.options.seconds, this.hbase.pid));
     if (this.wants('two')) {
       await second.start();
       await this.drive([second], { name: 'search' }, 16);
@@ -148,12 +151,12 @@ class Run {
    */
   clock(frontEnds) {
     const pids = [this.hbase.pid, ...frontEnds.map((one) => one.process.pid)];
-    const before = pids.map(cpuSeconds);
+    const before = pids.map((pid) => pid && cpuSeconds(pid));
     const machine = machineCpuSeconds();
     const began = performance.now();
     return (operations) => {
       const elapsed = (performance.now() - began) / 1000;
-      const [hbase, ...front] = pids.map((pid, i) => ((cpuSeconds(pid) - before[i]) / operations) * 1e6);
+      const [hbase, ...front] = pids.map((pid, i) => pid && ((cpuSeconds(pid) - before[i]) / operations) * 1e6);
       return { hbase, front, busy: (machineCpuSeconds() - machine) / elapsed };
     };
   }

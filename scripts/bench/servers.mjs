@@ -65,13 +65,13 @@ export class Server {
     const start = performance.now();
     const { program, args, env } = this.command();
     this.process = spawn(program, args, { stdio: this.stdio, env: { ...process.env, ...env } });
-    let said = '';
+    this.said = '';
     for (const stream of [this.process.stdout, this.process.stderr])
-      stream.on('data', (data) => (said = (said + data).slice(-4000)));
+      stream.on('data', (data) => (this.said = (this.said + data).slice(-4000)));
     this.ended = new Promise((resolve) => this.process.once('exit', resolve));
     while (!(await answers(this.port))) {
-      if (this.process.exitCode !== null) throw new Error(`${this.name} ended at once:\n${said}`);
-      if (performance.now() - start > START_LIMIT_MS) throw new Error(`${this.name} does not answer:\n${said}`);
+      if (this.process.exitCode !== null) throw new Error(`${this.name} ended at once:\n${this.said}`);
+      if (performance.now() - start > START_LIMIT_MS) throw new Error(`${this.name} does not answer:\n${this.said}`);
       await sleep(2);
     }
     return performance.now() - start;
