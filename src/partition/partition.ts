@@ -428,14 +428,14 @@ export class Partition implements Directory {
     return this.#translate(removeUnique(this.context, number));
   }
 
-  /** Returns the ranges from which the server assigns numbers, each with its next number. */
+  /** Returns the ranges from which the server assigns numbers, each with its next number and how many are left. */
   async numberRanges(): Promise<AssignedRange[]> {
     return this.#translate(assignedRanges(this.context));
   }
 
   /** Sets the range from which the server assigns numbers to entries that request a value `auto` of the attribute. */
-  async setNumbers(attribute: string, first: number, last: number): Promise<void> {
-    return this.#translate(setNumbers(this.context, attribute, first, last));
+  async setNumbers(attribute: string, first: number, last: number, except?: readonly number[]): Promise<void> {
+    return this.#translate(setNumbers(this.context, attribute, first, last, except));
   }
 
   async removeNumbers(attribute: string): Promise<void> {

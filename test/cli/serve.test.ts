@@ -409,8 +409,10 @@ describe('cli: beside a server', () => {
     const exported = await does('export', '--filter', '(uid=auto*)');
     expect(exported.match(/^uidNumber: .*$/gm)).to.have.members(['uidNumber: 70000', 'uidNumber: 70001']);
     expect(await does('number', 'show')).to.equal('uidNumber            70000 to 70001, none is left\n');
-    await does('number', 'set', 'uidNumber', '70000', '79999');
-    expect(await does('number', 'show')).to.equal('uidNumber            70000 to 79999, next 70002\n');
+    await does('number', 'set', 'uidNumber', '70000', '79999', '--except', '70002', '79999');
+    expect(await does('number', 'show')).to.equal(
+      'uidNumber            70000 to 79999 except 70002, 79999, next 70003, 9996 left\n',
+    );
     await does('number', 'remove', 'uidNumber');
     expect(await does('number', 'show')).to.equal('');
     expect(await breaches(sandbox.data)).to.equal(0);

@@ -1,6 +1,5 @@
 import { expect } from 'chai';
 import type { Store } from '../../src/store/contract.js';
-import { StoreError } from '../../src/store/store-error.js';
 import { counted } from '../store/counted.js';
 import { change, ENGINES, type Fixture, openFixture, refused, SUFFIX, type Values } from './fixture.js';
 import { anotherFront, endFronts, frontOf } from './fronts.js';
@@ -40,6 +39,7 @@ for (const engine of ENGINES) {
       await by.add(...account(uid));
       return numberOf(uid);
     };
+    const left = async () => Number((await fixture.partition.numberRanges())[0]!.left);
     const next = async () => Number((await fixture.partition.numberRanges())[0]!.next);
 
     near('"auto" assigns the next number, and is not an integer where no numbers are assigned', async () => {
@@ -61,44 +61,94 @@ for (const engine of ENGINES) {
       expect(await numberOf('a')).to.equal(1000);
     });
 
-    near('assigned numbers start above the highest number in the range that an entry has', async () => {
-      for (const [n, number] of ['999', '1005', '1500', '2000', '10000', '1499'].entries())
+    near('numbers in use are skipped, and a number that a client chose uses up only itself', async () => {
+      for (const [n, number] of ['999', '1000', '1001', '1003', '2000', '10000'].entries())
         await fixture.add(...account(`p${n}`, number));
       await set(1000, 1999);
-      expect(await given('a')).to.equal(1501);
-      await set(10, 99);
-      expect(await given('b')).to.equal(10);
-    });
-
-    near('assigned numbers continue above numbers given by clients, and skip given numbers', async () => {
-      await set(1000, 1999);
-      expect(await given('a')).to.equal(1000);
-      const before = await next();
-      await fixture.add(...account('said', String(before + 2)));
+      expect(await left()).to.equal(997);
+      expect([await given('a'), await given('b')]).to.deep.equal([1002, 1004]);
+      await fixture.add(...account('last', '1999'));
       await fixture.add(...account('outside', '5000'));
-      const numbers = new Set([before + 2]);
+      const before = await next();
+      await fixture.add(...account('near', String(before)));
+      const numbers = new Set([1999, before]);
       // Of a block that was taken before some may be left.
       for (let n = 0; n < 5; n++) numbers.add(await given(`b${n}`));
-      expect(numbers).to.have.length(6);
-      expect(await next()).to.be.greaterThan(before + 2);
-      await fixture.modify(`uid=said,${SUFFIX}`, change('replace', 'uidNumber', '1800'));
-      expect(await next()).to.equal(1801);
+      expect(numbers).to.have.length(7);
+      expect(await next()).to.be.lessThan(1999);
+      await fixture.modify(`uid=near,${SUFFIX}`, change('replace', 'uidNumber', '1998'));
+      expect(await next()).to.be.lessThan(1998);
     });
 
-    it('no number of an entry is assigned again after the setup of the range broke off', async () => {
-      await fixture.add(...account('a', '1000'));
-      await fixture.add(...account('b', '1001'));
-      let plans = 0;
-      const { partition } = await frontOf(
-        overriding(fixture.store, async (plan) => {
-          if (++plans > 1) throw new StoreError('unavailable', 'gone');
-          await fixture.store.commit(plan);
-        }),
-      );
-      await refused('unavailable', partition.setNumbers('uidNumber', 1000, 1999));
-      await fixture.partition.refresh();
-      expect(await next()).to.equal(1000);
-      expect(await given('c')).to.equal(1002);
+    it('a chosen number at the end leaves all others, over a long run of used ones, too', async () => {
+      const load = (...numbers: number[]) =>
+        fixture.load(numbers.map((n) => account(`p${n}`, String(n))).map(([dn, values]) => ({ dn, values })));
+      await load(...Array.from({ length: 130 }, (_, n) => 10_000 + n));
+      await fixture.add(...account('last', '19999'));
+      await set(10_000, 19_999);
+      await load(19_998);
+      expect([await next(), await left()]).to.deep.equal([10_130, 9_868]);
+      expect(await given('a')).to.equal(10_130);
+    });
+
+    near('excepted numbers are never assigned', async () => {
+      await fixture.partition.setNumbers('uidNumber', 1000, 1004, [1000, 1002, 7]);
+      await fixture.add(...account('said', '1003'));
+      expect(await left()).to.equal(2);
+      expect([await given('a'), await given('b')]).to.deep.equal([1001, 1004]);
+      await refused('unwillingToPerform', fixture.add(...account('c')), /are given out/);
+      await fixture.add(...account('c', '1002'));
+      expect(await left()).to.equal(0);
+    });
+
+    it('a range that is set again goes on behind the assigned numbers', async () => {
+      await set(1000, 1009);
+      expect([await given('a'), await given('b')]).to.deep.equal([1000, 1001]);
+      const before = await next();
+      await fixture.delete(`uid=b,${SUFFIX}`);
+      await set(1000, 1999);
+      expect(await next()).to.be.at.least(before);
+      await set(900, 1999);
+      expect(await given('c')).to.equal(900);
+      await fixture.partition.removeNumbers('uidNumber');
+      await set(1000, 1999);
+      expect(await given('d')).to.equal(1001);
+    });
+
+    near('no number is drawn for a write that is refused', async () => {
+      await set(1000, 1999);
+      await given('a');
+      await fixture.partition.addUnique({ attributes: ['uid', 'uidNumber'] });
+      await fixture.partition.finishUnique();
+      const before = await next();
+      const [dn, values] = account('b');
+      await refused('objectClassViolation', fixture.add(dn, { ...values, mail: 'b@example.com' }));
+      await refused('constraintViolation', fixture.add(dn, { ...values, uid: ['b', 'a'] }));
+      await refused('entryAlreadyExists', fixture.add(...account('a')));
+      expect(await next()).to.equal(before);
+      expect(await given('b')).to.be.lessThan(1200);
+      await refused('constraintViolation', fixture.add(...account('c', String(await numberOf('b')))));
+    });
+
+    near('"auto" beside a number that the entry has or gets leaves that number', async () => {
+      await set(1000, 1999);
+      await fixture.add(...account('a', '7'));
+      await fixture.modify(`uid=a,${SUFFIX}`, change('add', 'uidNumber', 'auto'));
+      const [dn, values] = account('b');
+      await fixture.add(dn, { ...values, uidNumber: ['auto', '8'] });
+      expect([await numberOf('a'), await numberOf('b'), await next()]).to.deep.equal([7, 8, 1000]);
+      await fixture.modify(`uid=a,${SUFFIX}`, change('delete', 'uidNumber'), change('add', 'uidNumber', 'auto'));
+      expect(await numberOf('a')).to.equal(1000);
+    });
+
+    it('a chosen number is counted beside a request for a number of another attribute', async () => {
+      await set(1000, 1999);
+      await fixture.partition.setNumbers('gidNumber', 1, 9);
+      const { store, work } = counted(fixture.store);
+      const front = await frontOf(store);
+      await front.add(...account('a'));
+      const counters = work.plans.flatMap(({ steps }) => steps).flatMap((step) => ('add' in step && step.add) || []);
+      expect(counters.map(({ qualifier }) => String(qualifier))).to.include('said');
     });
 
     near('assigning numbers fails at the end of the range', async () => {
@@ -109,14 +159,6 @@ for (const engine of ENGINES) {
       await fixture.add(...account('e', '1002'));
       await set(1000, 1003);
       expect(await given('d')).to.equal(1003);
-    });
-
-    near('no number is assigned for a name that is taken', async () => {
-      await set(1000, 1999);
-      await given('a');
-      const before = await next();
-      await refused('entryAlreadyExists', fixture.add(...account('a')));
-      expect(await next()).to.equal(before);
     });
 
     it('each number is assigned once to many concurrent clients at several front ends', async () => {
@@ -149,18 +191,17 @@ for (const engine of ENGINES) {
       }
     });
 
-    it('a bulk load assigns numbers and advances the next number', async () => {
+    it('a bulk load assigns numbers, and its chosen numbers are skipped', async () => {
       await set(1000, 9999);
       const entries = [account('a', '1500'), account('b'), account('c', '1200'), account('d')];
       await fixture.load(entries.map(([dn, values]) => ({ dn, values })));
       const numbers = await Promise.all(['a', 'b', 'c', 'd'].map(numberOf));
       expect(numbers[0]).to.equal(1500);
       expect(new Set(numbers)).to.have.length(4);
-      expect(await next()).to.be.greaterThan(1500);
-      await fixture.load([{ dn: account('e', '2000')[0], values: account('e', '2000')[1] }]);
-      expect(await next()).to.equal(2001);
-      await fixture.load([{ dn: account('f', '1999')[0], values: account('f', '1999')[1] }]);
-      expect(await next()).to.equal(2001);
+      const before = await next();
+      expect(before).to.be.greaterThan(1000).and.lessThan(1500);
+      await fixture.load([{ dn: account('e', String(before))[0], values: account('e', String(before))[1] }]);
+      expect(await next()).to.equal(before + 1);
     });
 
     near('an impossible assignment of numbers is refused', async () => {
@@ -172,6 +213,7 @@ for (const engine of ENGINES) {
       await refused('noSuchObject', partition.removeNumbers('uidNumber'));
       await set(1000, 1999);
       await partition.dropIndex('uidNumber');
+      expect((await partition.numberRanges())[0]!.left).to.equal(undefined);
       await refused('unwillingToPerform', fixture.add(...account('a')), /rowan index add uidNumber/);
     });
 

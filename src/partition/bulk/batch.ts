@@ -9,6 +9,7 @@ import type { Draft } from '../model/draft.js';
 import { draftFromRow } from '../model/entry-cells.js';
 import type { IndexSet } from '../model/index-set.js';
 import type { Node } from '../model/node.js';
+import { countChosenStep } from '../model/number-rows.js';
 import { CHANGES_TABLE, MASTER_TABLE, TREE_TABLE } from '../model/tables.js';
 import { isFirstOwner, UNIQUE_TABLE } from '../model/unique-rows.js';
 import type { NumberRange, ValueRules } from '../model/value-rules.js';
@@ -19,7 +20,7 @@ import type { Change } from '../write/change.js';
 import { sumSteps } from '../write/counters.js';
 import { mergeSteps } from '../write/merge-steps.js';
 import { isSpecial } from '../write/plan.js';
-import { addChosen, type ChosenNumbers } from '../write/rules/numbers.js';
+import { chosenNumbers } from '../write/rules/numbers.js';
 import { cellHead, type Layouts } from './layout.js';
 import { BulkRows, putValue } from './rows.js';
 
@@ -63,7 +64,8 @@ export class BulkBatch {
   readonly #steps: PlanStep[] = [];
   /** Steps of uniqueness rules that create rows of table unique. The batch packs these rows like its others. */
   readonly #ownerSteps: RowStep[] = [];
-  readonly #chosenNumbers = new Map<NumberRange, ChosenNumbers>();
+  /** How many numbers of each range the entries have. */
+  readonly #chosenCounts = new Map<NumberRange, number>();
 
   constructor(actor: Actor, layouts: Layouts, shared: SharedState) {
     this.#indexes = layouts.indexes;
@@ -71,16 +73,6 @@ export class BulkBatch {
     this.#namesGuard = shared.nameChangesGuard();
     this.#rows = new BulkRows(layouts);
     this.#changes = new ChangeRows(actor, layouts);
-  }
-
-  /** The numbers of assigned ranges that entries of the batch already have. */
-  get chosenNumbers(): readonly ChosenNumbers[] {
-    return [...this.#chosenNumbers.values()];
-  }
-
-  addChosen(chosen: ChosenNumbers): void {
-    const prior = this.#chosenNumbers.get(chosen.range);
-    this.#chosenNumbers.set(chosen.range, prior ? addChosen(prior, chosen) : chosen);
   }
 
   get size(): number {
@@ -97,6 +89,9 @@ export class BulkBatch {
     const node = place.to!;
     const parent = node.parent!;
     const treeInfo = { parentId: parent.id, normRdn: node.normRdn, upRdn: place.upRdn, version: FIRST_VERSION };
+    if (this.#valueRules.numberRanges.length > 0)
+      for (const [range, count] of chosenNumbers(this.#valueRules, draft))
+        this.#chosenCounts.set(range, (this.#chosenCounts.get(range) ?? 0) + count);
     const isGeneric = this.#rows.add(draft, node, treeInfo);
     for (const step of steps) {
       if ('key' in step && isFirstOwner(step)) this.#ownerSteps.push(step);
@@ -115,14 +110,14 @@ export class BulkBatch {
   }
 
   /** Returns the rows and the plan of the batch, for `Store.ingest`. */
-  rows(furtherSteps: readonly PlanStep[]): [LoadTable[], Plan] {
+  rows(): [LoadTable[], Plan] {
     const shared = sharedGuard({ indexes: this.#indexes, values: this.#valueRules }, this.#hasSpecial);
     const steps = mergeSteps([
       shared,
       this.#namesGuard,
       ...sumSteps(this.#childCounts),
       ...this.#steps,
-      ...furtherSteps,
+      ...[...this.#chosenCounts].map(([range, count]) => countChosenStep(range, count)),
     ]);
     this.#masterRows ??= this.#rows.master;
     const tables: LoadTable[] = [

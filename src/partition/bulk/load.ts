@@ -16,7 +16,7 @@ import type { Change } from '../write/change.js';
 import type { WriteContext } from '../write/context.js';
 import { newLargeSources } from '../write/large-ahead.js';
 import { applyRules, requireRequestAllowed } from '../write/rules/apply.js';
-import { asksForNumber, chosenNumbers, chosenSteps } from '../write/rules/numbers.js';
+import { asksForNumber } from '../write/rules/numbers.js';
 import { BulkBatch } from './batch.js';
 import { Layouts } from './layout.js';
 
@@ -179,9 +179,6 @@ class BulkLoader {
     if (newLargeSources(change.after!)) return this.#addAlone(entry.source ?? entry, dn, change.after!);
     this.#batch.add(entry, name, change, steps);
     if (uuid !== undefined) this.#batch.entryUuids.add(uuid);
-    const { values } = this.#context.shared;
-    if (values.numberRanges.length > 0)
-      for (const chosen of chosenNumbers(values, change.after!)) this.#batch.addChosen(chosen);
     return undefined;
   }
 
@@ -275,7 +272,7 @@ class BulkLoader {
   async #ingest(batch: BulkBatch): Promise<boolean> {
     const { store } = this.#context;
     // `rows` may throw `guard`, too.
-    const write = async () => store.ingest(...batch.rows(await chosenSteps(store, batch.chosenNumbers)));
+    const write = async () => store.ingest(...batch.rows());
     if (!(await guardsHold(write()))) return false;
     for (const source of batch.sources()) this.#countLoaded(source);
     return true;

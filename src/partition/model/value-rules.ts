@@ -25,6 +25,8 @@ export interface NumberRecord {
   readonly attribute: string;
   readonly first: number;
   readonly last: number;
+  /** Numbers of the range that are never assigned. Default: none. */
+  readonly except?: readonly number[];
 }
 
 /** JSON content of the cell `values` of the shared row. */
@@ -59,6 +61,7 @@ export interface NumberRange {
   readonly type: AttributeType;
   readonly firstNumber: bigint;
   readonly lastNumber: bigint;
+  readonly exceptedNumbers: ReadonlySet<bigint>;
 }
 
 /**
@@ -119,7 +122,8 @@ export function toConstraint(schema: Schema, record: UniqueRecord): Constraint {
 function toRange(schema: Schema, record: NumberRecord): NumberRange {
   const type = schema.attribute(record.attribute);
   if (!type) throw undefinedError(`attribute ${record.attribute}`);
-  return { record, type, firstNumber: BigInt(record.first), lastNumber: BigInt(record.last) };
+  const exceptedNumbers = new Set((record.except ?? []).map(BigInt));
+  return { record, type, firstNumber: BigInt(record.first), lastNumber: BigInt(record.last), exceptedNumbers };
 }
 
 function undefinedError(missingAttribute: string): StoreError {

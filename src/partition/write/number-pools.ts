@@ -3,9 +3,13 @@ import type { Store } from '../../store/contract.js';
 import { isPromise } from '../../store/maybe.js';
 import { guardsHold, StoreError } from '../../store/store-error.js';
 import { assignStep, readNumbers } from '../model/number-rows.js';
+import { cutNorm, equalityPrefix } from '../model/tables.js';
+import { textBytes } from '../model/texts.js';
 import type { NumberRange } from '../model/value-rules.js';
 import type { SharedState } from '../tree/shared-state.js';
 
+/** Numbers that are looked up in the index at once. */
+const PROBED = 64n;
 /** Numbers that a process takes at once if a commit costs round trips. Unused ones are never assigned. */
 const BLOCK = 100n;
 
@@ -59,12 +63,13 @@ async function fillPool(context: NumberContext, range: NumberRange, pool: Number
   const { shared, store } = context;
   for (;;) {
     const { nextNumber } = await readNumbers(store, range);
-    if (nextNumber > range.lastNumber) throw exhaustedError(range);
+    const firstNumber = await firstFreeNumber(context, range, nextNumber);
+    if (firstNumber > range.lastNumber) throw exhaustedError(range);
     const wantedCount = store.supports.spread ? BLOCK : BigInt(Math.max(pool.waitingCount, 1));
-    const endNumber = nextNumber + wantedCount > range.lastNumber ? range.lastNumber + 1n : nextNumber + wantedCount;
+    const endNumber = firstNumber + wantedCount > range.lastNumber ? range.lastNumber + 1n : firstNumber + wantedCount;
     const steps = [shared.guardStep(false), assignStep(range, nextNumber, endNumber)];
     if (await guardsHold(store.commit({ steps, decisive: 0 }))) {
-      [pool.nextNumber, pool.endNumber] = [nextNumber, endNumber];
+      [pool.nextNumber, pool.endNumber] = [firstNumber, endNumber];
       return;
     }
     store.renewReads?.();
@@ -73,6 +78,37 @@ async function fillPool(context: NumberContext, range: NumberRange, pool: Number
     if (!shared.values.numberRanges.some(({ record }) => record.number === range.record.number))
       throw new StoreError('guard', 'other numbers are given out now');
   }
+}
+
+/**
+ * Returns the first number from `from` to `last` that no entry has and that the range does not leave out; `last` + 1 if
+ * there is none. Throws `LdapError` if the attribute has no index.
+ */
+export async function firstFreeNumber(
+  { store, shared }: NumberContext,
+  { type, lastNumber, exceptedNumbers }: NumberRange,
+  from: bigint,
+  last = lastNumber,
+): Promise<bigint> {
+  const index = shared.indexes.ofType(type);
+  if (!index?.isReady)
+    throw new LdapError(
+      'unwillingToPerform',
+      `numbers for '${type.name}' are given out only while it has an index: rowan index add ${type.name}`,
+    );
+  for (let start = from; start <= last; start += PROBED) {
+    const count = Number(last - start < PROBED ? last - start + 1n : PROBED);
+    const numbers = Array.from({ length: count }, (_, i) => start + BigInt(i));
+    const prefixes = numbers.map((number) =>
+      equalityPrefix(cutNorm(type.equality!.normalize(textBytes(`${number}`))!)),
+    );
+    const postings = await store.postingsMany(index.table, prefixes, 1);
+    const free = numbers.find((number, i) => postings[i]!.length === 0 && !exceptedNumbers.has(number));
+    if (free !== undefined) return free;
+    // A long run of used numbers must not hold the event loop.
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  return last + 1n;
 }
 
 function exhaustedError({ type, firstNumber, lastNumber }: NumberRange): LdapError {

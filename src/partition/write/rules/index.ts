@@ -2,7 +2,7 @@ import type { Rule } from '../context.js';
 import { ACCESS } from './access.js';
 import { ACCOUNT_STATE } from './account-state.js';
 import { GROUPS } from './groups.js';
-import { NUMBERS } from './numbers.js';
+import { DRAWN_NUMBERS, NUMBERS } from './numbers.js';
 import { PASSWORD_POLICY } from './password-policy.js';
 import { REFERENCES } from './references.js';
 import { NAMES, SCHEMA } from './schema.js';
@@ -23,6 +23,7 @@ export const RULES: readonly Rule[] = [
   SCHEMA,
   PASSWORD_POLICY,
   SERVER_KEPT,
+  DRAWN_NUMBERS,
   UNIQUE,
   REFERENCES,
   GROUPS,

@@ -1,117 +1,142 @@
-import { LdapError } from '../../../ldap/ldap-error.js';
-import type { Maybe, RowStep, Store } from '../../../store/contract.js';
-import type { Draft, DraftAttribute } from '../../model/draft.js';
-import { assignStep, chosenCountGuardStep, countChosenStep, readNumbers } from '../../model/number-rows.js';
-import { cutNorm, equalityPrefix } from '../../model/tables.js';
+import type { AttributeType } from '../../../schema/schema-types.js';
+import type { RowStep } from '../../../store/contract.js';
+import type { Draft, DraftAttribute, DraftValue } from '../../model/draft.js';
+import { chosenCountGuardStep, countChosenStep, readNumbers } from '../../model/number-rows.js';
 import { textBytes } from '../../model/texts.js';
 import type { NumberRange, ValueRules } from '../../model/value-rules.js';
 import { type Change, changedTypes } from '../change.js';
 import type { Rule, Verdict, WriteContext } from '../context.js';
+import { firstFreeNumber } from '../number-pools.js';
+import { UNIQUE } from './unique.js';
 
 /** The value with which a client requests the next number. */
 const AUTO = textBytes('auto');
+/** Stands for a number that is not drawn yet. This buffer itself, not its content, marks the value. */
+const PENDING = textBytes('0');
 
 /**
- * Assigns numbers: replaces the value `auto` of an attribute with a range by the next number that no entry has. Counts
- * numbers that clients choose themselves, and moves the range beyond them.
+ * Accepts the value `auto` of an attribute with a range. An attribute with other values keeps these. Otherwise a
+ * placeholder takes the place of the number, which `DRAWN_NUMBERS` draws once the other rules allow the change.
  */
 export const NUMBERS: Rule = {
   name: 'numbers',
 
+  checkChange({ shared: { values } }, { after }) {
+    if (values.numberRanges.length === 0 || !after) return undefined;
+    const ranges = values.numberRanges.filter((range) => hasValue(range, after, isAuto));
+    if (ranges.length === 0) return undefined;
+    return {
+      amend(draft) {
+        for (const { type } of ranges) for (const attribute of draft.ofType(type)) settle(draft, attribute);
+      },
+    };
+  },
+};
+
+function settle(draft: Draft, attribute: DraftAttribute): void {
+  const { values, unread } = attribute;
+  if (!values.some(isAuto)) return;
+  const numbers = values.filter((value) => !isAuto(value));
+  const isKept = numbers.length > 0 || unread !== undefined;
+  draft.set({ ...attribute, values: isKept ? numbers : values.map((value) => ({ ...value, bytes: PENDING })) });
+}
+
+/**
+ * Draws the requested numbers, each the next one that no entry has. Counts the numbers that clients choose themselves,
+ * so that none of them is drawn at the same time.
+ */
+export const DRAWN_NUMBERS: Rule = {
+  name: 'drawn numbers',
+
   checkChange(context, change) {
     const { values } = context.shared;
     const { after } = change;
-    if (values.numberRanges.length === 0 || !after) return undefined;
-    const ranges = values.numberRanges.filter((range) => hasAutoValue(range, after));
-    if (ranges.length > 0) return assignNumbers(context, change, ranges);
-    // The numbers of a bulk load are counted once per batch.
-    return change.isBatched ? undefined : countNumbers(context.store, change, values);
+    // With an obstacle the change fails, and no number is drawn. The numbers of a bulk load are counted once per batch.
+    if (values.numberRanges.length === 0 || !after || change.obstacle || change.isBatched) return undefined;
+    const ranges = values.numberRanges.filter((range) => hasValue(range, after, isPending));
+    const steps = countSteps(change, values, ranges);
+    if (ranges.length > 0) return drawNumbers(context, change, ranges, steps);
+    return steps.length === 0 ? undefined : { steps };
   },
 };
 
 /** Whether an entry requests a number. A bulk load adds such an entry outside of batches. */
-export function asksForNumber({ numberRanges: numbers }: ValueRules, draft: Draft): boolean {
-  return numbers.some((range) => hasAutoValue(range, draft));
+export function asksForNumber({ numberRanges }: ValueRules, draft: Draft): boolean {
+  return numberRanges.some((range) => hasValue(range, draft, isAuto));
 }
 
-function hasAutoValue(range: NumberRange, draft: Draft): boolean {
-  return draft.ofType(range.type).some(hasAuto);
+function hasValue({ type }: NumberRange, draft: Draft, test: (value: DraftValue) => boolean): boolean {
+  return draft.ofType(type).some(({ values }) => values.some(test));
 }
 
-function hasAuto({ values }: DraftAttribute): boolean {
-  return values.some(({ bytes }) => bytes.equals(AUTO));
+function isAuto({ bytes }: DraftValue): boolean {
+  return bytes.equals(AUTO);
 }
 
-async function assignNumbers(context: WriteContext, change: Change, ranges: readonly NumberRange[]): Promise<Verdict> {
-  const steps: RowStep[] = [];
-  const numbers = new Map<NumberRange, Buffer>();
+function isPending({ bytes }: DraftValue): boolean {
+  return bytes === PENDING;
+}
+
+async function drawNumbers(
+  context: WriteContext,
+  change: Change,
+  ranges: readonly NumberRange[],
+  countingSteps: readonly RowStep[],
+): Promise<Verdict> {
+  // Another value may be taken. The rule itself runs later, since it stores the owner of a number, too.
+  const uniqueVerdict = await UNIQUE.checkChange!(context, { ...change, after: withoutPending(change.after!) });
+  if (uniqueVerdict && 'refuse' in uniqueVerdict) return uniqueVerdict;
+  const steps = [...countingSteps];
+  const numbers = new Map<AttributeType, Buffer>();
   for (const range of ranges) {
-    // The change will fail because of its obstacle, after the other rules. Take no number.
-    if (change.obstacle) numbers.set(range, textBytes(String(range.firstNumber)));
-    else {
-      // Read the count before the index: if a client chooses a number meanwhile, the guard fails.
-      const { chosenCount: chosen } = await readNumbers(context.store, range);
-      numbers.set(range, textBytes(String(await nextFreeNumber(context, range))));
-      steps.push(chosenCountGuardStep(range, chosen));
-    }
+    // Read the count before the index: if a client chooses a number meanwhile, the guard fails.
+    const { chosenCount } = await readNumbers(context.store, range);
+    numbers.set(range.type, textBytes(String(await nextFreeNumber(context, range))));
+    steps.push(chosenCountGuardStep(range, chosenCount));
   }
+  const fill = (value: DraftValue, number: Buffer) => (isPending(value) ? { ...value, bytes: number } : value);
   return {
     steps,
     amend(draft) {
-      for (const [range, number] of numbers) replaceAuto(draft, range, number);
+      for (const [type, number] of numbers)
+        for (const attribute of draft.ofType(type))
+          if (attribute.values.some(isPending))
+            draft.set({ ...attribute, values: attribute.values.map((value) => fill(value, number)) });
     },
   };
 }
 
-function replaceAuto(draft: Draft, { type }: NumberRange, number: Buffer): void {
-  for (const attribute of draft.ofType(type)) {
-    if (!hasAuto(attribute)) continue;
-    const values = attribute.values.map((value) => (value.bytes.equals(AUTO) ? { ...value, bytes: number } : value));
-    draft.set({ ...attribute, values });
-  }
+function withoutPending(after: Draft): Draft {
+  const draft = after.copy();
+  for (const { description, values } of after.attributes) if (values.some(isPending)) draft.remove(description);
+  return draft;
 }
 
 async function nextFreeNumber(context: WriteContext, range: NumberRange): Promise<bigint> {
-  const index = context.shared.indexes.ofType(range.type);
-  if (!index?.isReady)
-    throw new LdapError(
-      'unwillingToPerform',
-      `numbers for '${range.type.name}' are given out only while it has an index: rowan index add ${range.type.name}`,
-    );
   for (;;) {
     const number = await context.numbers.takeNumber(context, range);
-    const norm = range.type.equality!.normalize(textBytes(String(number)))!;
-    const ids = await context.store.postings(index.table, equalityPrefix(cutNorm(norm)), 1);
-    if (ids.length === 0) return number;
+    // A client may have chosen the number since it was taken.
+    if ((await firstFreeNumber(context, range, number, number)) === number) return number;
   }
 }
 
-export interface ChosenNumbers {
-  readonly range: NumberRange;
-  readonly count: number;
-  readonly highest: bigint;
-}
-
-function countNumbers(store: Store, change: Change, values: ValueRules): Maybe<Verdict> {
+function countSteps(change: Change, values: ValueRules, drawnRanges: readonly NumberRange[]): RowStep[] {
   const { before, after } = change;
   const types = before && changedTypes(change);
-  const chosen = chosenNumbers(values, after!).filter(({ range }) => !types || types.has(range.type));
-  return chosen.length === 0 ? undefined : chosenSteps(store, chosen).then((steps) => ({ steps }));
+  const steps: RowStep[] = [];
+  for (const [range, count] of chosenNumbers(values, after!))
+    if (!drawnRanges.includes(range) && (!types || types.has(range.type))) steps.push(countChosenStep(range, count));
+  return steps;
 }
 
-/** Returns for each range how many of its numbers the entry has, and the highest of them. */
-export function chosenNumbers({ numberRanges: numbers }: ValueRules, draft: Draft): ChosenNumbers[] {
-  const chosenByRange: ChosenNumbers[] = [];
-  for (const range of numbers) {
-    const chosenNumbersInRange = [...numbersIn(range, draft)].map((highest) => ({ range, count: 1, highest }));
-    if (chosenNumbersInRange.length > 0) chosenByRange.push(chosenNumbersInRange.reduce(addChosen));
+/** Returns for each range how many of its numbers the entry has. */
+export function chosenNumbers({ numberRanges }: ValueRules, draft: Draft): Map<NumberRange, number> {
+  const counts = new Map<NumberRange, number>();
+  for (const range of numberRanges) {
+    const count = [...numbersIn(range, draft)].length;
+    if (count > 0) counts.set(range, count);
   }
-  return chosenByRange;
-}
-
-export function addChosen(a: ChosenNumbers, b: ChosenNumbers): ChosenNumbers {
-  const { highest } = a.highest > b.highest ? a : b;
-  return { range: a.range, count: a.count + b.count, highest };
+  return counts;
 }
 
 function* numbersIn({ type, firstNumber, lastNumber }: NumberRange, draft: Draft): Generator<bigint> {
@@ -126,14 +151,3 @@ function* numbersIn({ type, firstNumber, lastNumber }: NumberRange, draft: Draft
 
 /** Number of digits of the greatest number that a range may have. */
 const MAX_DIGITS = 16;
-
-/** Returns the steps that count the chosen numbers and move the ranges beyond the highest. */
-export async function chosenSteps(store: Store, chosen: readonly ChosenNumbers[]): Promise<RowStep[]> {
-  const steps: RowStep[] = [];
-  for (const { range, count, highest } of chosen) {
-    steps.push(countChosenStep(range, count));
-    const { nextNumber } = await readNumbers(store, range);
-    if (highest >= nextNumber) steps.push(assignStep(range, nextNumber, highest + 1n));
-  }
-  return steps;
-}
