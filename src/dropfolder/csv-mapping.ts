@@ -1,46 +1,93 @@
 import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
+import { parseFilter } from '../ldap/filter-text.js';
 import type { Schema } from '../schema/schema.js';
-import type { AttributeType, Dn } from '../schema/schema-types.js';
+import type { AttributeDescription, AttributeType, Dn } from '../schema/schema-types.js';
 import { DropError } from './layout.js';
 
 export type GoneAction = 'nothing' | 'delete' | { readonly attribute: string; readonly value: string };
 
+/** What gives a value: a text with columns, or a filter with columns that finds the entry whose DN is the value. */
+export type ValueTemplate = string | { readonly find: string };
+
+export interface MappedAttribute {
+  readonly description: AttributeDescription;
+  readonly templates: readonly ValueTemplate[];
+}
+
+export interface FixedAttribute {
+  readonly description: AttributeDescription;
+  readonly values: readonly Buffer[];
+}
+
 /** How rows of a CSV file become entries. The fields are those of the mapping file (docs/dropfolder.md). */
 export interface CsvMapping {
   /** The column that identifies a row, and the attribute that holds its value. */
-  readonly key: { readonly column: string; readonly attribute: string };
+  readonly key: { readonly column: string; readonly attribute: AttributeDescription };
   /** The entries that the file describes are below this DN. */
   readonly base: Dn;
   /** Template of the DN of a new entry. */
   readonly dn: string;
-  /** Templates of values, by attribute. */
-  readonly attributes: ReadonlyMap<AttributeType, readonly string[]>;
-  readonly constants: ReadonlyMap<AttributeType, readonly string[]>;
+  readonly attributes: readonly MappedAttribute[];
+  /** Values of new entries, for attributes to which the row gives none. */
+  readonly constants: readonly FixedAttribute[];
+  /** Values that each row sets, in new and existing entries. */
+  readonly always: readonly FixedAttribute[];
   readonly gone: GoneAction;
   /** The most entries that a file may remove. A file that would remove more is refused. */
   readonly mostGone: number;
   readonly delimiter: string;
 }
 
+export function isClassList({ type }: AttributeDescription): boolean {
+  return type.name === 'objectClass';
+}
+
 /** Returns the names of the columns that the mapping uses. */
 export function mappedColumns({ key, dn, attributes }: CsvMapping): Set<string> {
-  const templates = [dn, ...[...attributes.values()].flat()];
-  const columns = templates.flatMap((template) => [...template.matchAll(COLUMN_REFERENCES)].map((match) => match[1]!));
+  const templates = attributes.flatMap((one) =>
+    one.templates.map((item) => (typeof item === 'string' ? item : item.find)),
+  );
+  const columns = [dn, ...templates].flatMap(columnsOf);
   return new Set([key.column, ...columns]);
 }
 
 const COLUMN_REFERENCES = /\{([^{}]+)\}/g;
+const WHOLE_COLUMN = /^\{[^{}]+\}$/;
 
-/** Replaces `{COLUMN}` in the template by the values of a row. Values in a DN are escaped (RFC 4514 §2.4). */
-export function fillTemplate(template: string, row: Readonly<Record<string, string>>, isInDn = false): string {
-  return template.replaceAll(COLUMN_REFERENCES, (_, column: string) => {
-    const value = row[column]!.trim();
-    return isInDn ? value.replaceAll(/[\\,+"<>;=#]|^ | $/g, '\\$&') : value;
-  });
+export function columnsOf(template: string): string[] {
+  return [...template.matchAll(COLUMN_REFERENCES)].map((match) => match[1]!);
 }
 
-const MAPPING_KEYS = ['key', 'base', 'dn', 'attributes', 'constants', 'gone', 'mostGone', 'delimiter'];
+type Row = Readonly<Record<string, string>>;
+
+/** Replaces `{COLUMN}` in the template by the values of a row. Returns undefined if one of the values is empty. */
+export function fillTemplate(template: string, row: Row, encode = (value: string) => value): string | undefined {
+  if (columnsOf(template).some((column) => row[column]!.trim() === '')) return undefined;
+  return template.replaceAll(COLUMN_REFERENCES, (_, column: string) => encode(row[column]!.trim())).trim();
+}
+
+/** As `fillTemplate`, for a DN. Values are escaped (RFC 4514 §2.4), so that each stays within its RDN. */
+export function fillDn(template: string, row: Row): string | undefined {
+  return fillTemplate(template, row, (value) =>
+    value.replaceAll(/[\\,+"<>;=#]|^ | $/g, '\\$&').replaceAll('\0', '\\00'),
+  );
+}
+
+/** As `fillTemplate`, for a value of the attribute. A column alone in an attribute of DN syntax has a whole DN. */
+export function fillValue({ type }: AttributeDescription, template: string, row: Row): string | undefined {
+  const fill = hasDnSyntax(type) && !WHOLE_COLUMN.test(template) ? fillDn : fillTemplate;
+  return fill(template, row);
+}
+
+/** DN, and Name and Optional UID (RFC 4517 §3.3.9 and §3.3.21). */
+const DN_SYNTAXES = ['1.3.6.1.4.1.1466.115.121.1.12', '1.3.6.1.4.1.1466.115.121.1.34'];
+
+function hasDnSyntax({ syntax }: AttributeType): boolean {
+  return DN_SYNTAXES.includes(syntax.oid);
+}
+
+const MAPPING_KEYS = ['key', 'base', 'dn', 'attributes', 'constants', 'always', 'gone', 'mostGone', 'delimiter'];
 const DEFAULT_MOST_GONE = 50;
 
 /** Reads a mapping file. Throws a `DropError` that describes the first mistake. */
@@ -78,21 +125,20 @@ class MappingReader {
     if (unknownKey !== undefined)
       throw new MappingError(`'${unknownKey}' is not known; there are ${MAPPING_KEYS.join(', ')}`);
     const key = requireObject(document.key, 'key');
-    const attribute = this.#parseType(requireText(key.attribute, 'key.attribute'));
+    const attribute = this.#schema.requireDescription(requireText(key.attribute, 'key.attribute'));
     const column = requireText(key.column, 'key.column');
-    const attributes = this.#readTemplates(document.attributes, 'attributes', (value) =>
-      COLUMN_REFERENCE.test(value) ? value : `{${value}}`,
-    );
     const mapping: CsvMapping = {
-      key: { column, attribute: attribute.name },
+      key: { column, attribute },
       base: this.#schema.parseDn(requireText(document.base, 'base')),
       dn: requireText(document.dn, 'dn'),
-      attributes: new Map([[attribute, [`{${column}}`]], ...attributes]),
-      constants: this.#readTemplates(document.constants ?? {}, 'constants', (value) => value),
+      attributes: this.#readAttributes(document.attributes, attribute, column),
+      constants: this.#readFixed(document.constants ?? {}, 'constants'),
+      always: this.#readFixed(document.always ?? {}, 'always'),
       gone: this.#readGoneAction(document.gone ?? 'nothing'),
       mostGone: Number(document.mostGone ?? DEFAULT_MOST_GONE),
       delimiter: requireText(document.delimiter ?? ',', 'delimiter'),
     };
+    requireNoOverlap(mapping);
     if (!Number.isInteger(mapping.mostGone) || mapping.mostGone < 0)
       throw new MappingError('mostGone has to be a number of entries');
     if (!/^[^"\r\n]$/.test(mapping.delimiter))
@@ -100,18 +146,31 @@ class MappingReader {
     return mapping;
   }
 
-  #parseType(name: string): AttributeType {
-    return this.#schema.requireDescription(name).type;
+  #readAttributes(document: unknown, keyAttribute: AttributeDescription, keyColumn: string): MappedAttribute[] {
+    const attributes = this.#readLists(document, 'attributes').map(({ description, items, label }) => ({
+      description,
+      templates: items.map((item) => toTemplate(description, item, label)),
+    }));
+    const isMapped = attributes.some(({ description }) => description === keyAttribute);
+    return isMapped ? attributes : [{ description: keyAttribute, templates: [`{${keyColumn}}`] }, ...attributes];
   }
 
-  #readTemplates(lists: unknown, label: string, toTemplate: (value: string) => string): Map<AttributeType, string[]> {
-    const templates = new Map<AttributeType, string[]>();
-    for (const [name, value] of Object.entries(requireObject(lists, label)))
-      templates.set(
-        this.#parseType(name),
-        (Array.isArray(value) ? value : [value]).map((item) => toTemplate(requireText(item, `${label}.${name}`))),
-      );
-    return templates;
+  #readFixed(document: unknown, label: string): FixedAttribute[] {
+    return this.#readLists(document, label).map(({ description, items, label: itemLabel }) => ({
+      description,
+      values: items.map((item) => Buffer.from(requireText(item, itemLabel))),
+    }));
+  }
+
+  #readLists(document: unknown, label: string) {
+    const descriptions = new Set<AttributeDescription>();
+    return Object.entries(requireObject(document, label)).map(([name, value]) => {
+      const description = this.#schema.requireDescription(name);
+      if (descriptions.has(description))
+        throw new MappingError(`${label}.${name}: '${description.text}' stands there already, by another name`);
+      descriptions.add(description);
+      return { description, items: Array.isArray(value) ? value : [value], label: `${label}.${name}` };
+    });
   }
 
   #readGoneAction(action: unknown): GoneAction {
@@ -120,10 +179,33 @@ class MappingReader {
       throw new MappingError("gone has to be 'nothing', 'delete', or an attribute and a value");
     const { attribute, value } = requireObject(action, 'gone');
     return {
-      attribute: this.#parseType(requireText(attribute, 'gone.attribute')).name,
+      attribute: this.#schema.requireDescription(requireText(attribute, 'gone.attribute')).text,
       value: requireText(value, 'gone.value'),
     };
   }
 }
 
-const COLUMN_REFERENCE = /\{[^{}]+\}/;
+function toTemplate({ type }: AttributeDescription, item: unknown, label: string): ValueTemplate {
+  if (typeof item !== 'object' || item === null) {
+    const text = requireText(item, label);
+    return columnsOf(text).length > 0 ? text : `{${text}}`;
+  }
+  const { find, ...others } = requireObject(item, label);
+  if (find === undefined || Object.keys(others).length > 0)
+    throw new MappingError(`${label} has to be a text, or { find: FILTER }`);
+  if (!hasDnSyntax(type)) throw new MappingError(`${label}: '${type.name}' holds no DN, which 'find' gives`);
+  const filter = requireText(find, `${label}.find`);
+  if (columnsOf(filter).length === 0) throw new MappingError(`${label}.find has to name a column, such as {boss}`);
+  parseFilter(filter);
+  return { find: filter };
+}
+
+/** Throws if an attribute has a value of `always` and one of the row or of `constants`. Object classes are added up. */
+function requireNoOverlap({ attributes, constants, always }: CsvMapping): void {
+  const others = new Set([...attributes, ...constants].map(({ description }) => description));
+  const double = always.find(({ description }) => others.has(description) && !isClassList(description));
+  if (double)
+    throw new MappingError(
+      `always.${double.description.text}: the attribute has other values in the mapping; keep one`,
+    );
+}

@@ -1,32 +1,36 @@
 import type { FileHandle } from 'node:fs/promises';
-import { Readable } from 'node:stream';
-import { CsvError, parse } from 'csv-parse';
+import { escapeValue, parseFilter } from '../ldap/filter-text.js';
 import { LdapError } from '../ldap/ldap-error.js';
-import type { Filter, Modification, PartialAttribute } from '../ldap/ldap-types.js';
+import type { Filter, Modification } from '../ldap/ldap-types.js';
 import { formatChange } from '../ldif/index.js';
 import { type Partition, UNLIMITED_SEARCH, UNRESTRICTED } from '../partition/index.js';
 import type { Access, Entry } from '../partition/model/directory-types.js';
 import type { Refusal } from '../partition/model/drop-rows.js';
 import type { Sight } from '../partition/model/viewer.js';
 import type { ChangeRecord } from '../records/apply.js';
-import type { AttributeType } from '../schema/schema-types.js';
-import { type CsvMapping, fillTemplate, mappedColumns } from './csv-mapping.js';
+import type { AttributeDescription } from '../schema/schema-types.js';
+import {
+  type DesiredAttribute,
+  distinctValues,
+  findDifferences,
+  mayRead,
+  normalizerOf,
+  toPartialAttribute,
+  type VisibleEntry,
+  valuesOf,
+} from './csv-changes.js';
+import {
+  type CsvMapping,
+  fillDn,
+  fillTemplate,
+  fillValue,
+  isClassList,
+  mappedColumns,
+  type ValueTemplate,
+} from './csv-mapping.js';
+import { type CsvRow, readRows } from './csv-rows.js';
 import { DropError } from './layout.js';
-import { formatRefusal, type RecordSource, readChunks, type SourceRecord } from './source.js';
-
-const MAX_ROW_BYTES = 1024 * 1024;
-
-interface VisibleEntry {
-  readonly entry: Entry;
-  /** The rights to read the entry. Undefined: all of the entry may be read. */
-  readonly sight: Sight | undefined;
-}
-
-interface CsvRow {
-  /** Line of the file on which the row ends. */
-  readonly line: number;
-  readonly values: Readonly<Record<string, string>>;
-}
+import { formatRefusal, type RecordSource, type SourceRecord } from './source.js';
 
 /**
  * The change records of a CSV file. Each row yields the change that brings its entry to the values of the row. After
@@ -68,14 +72,14 @@ export class CsvSource implements RecordSource {
   async #checkRows(): Promise<void> {
     const { key, gone, mostGone } = this.#mapping;
     const columns = mappedColumns(this.#mapping);
-    for await (const { line, values } of this.#readRows()) {
+    for await (const { line, values } of readRows(this.#file, this.#mapping.delimiter)) {
       const missingColumns =
         this.#rowCount++ === 0 ? [...columns].filter((column) => !Object.hasOwn(values, column)) : [];
       if (missingColumns.length > 0)
         throw new DropError(`it has no column '${missingColumns.join("', '")}', which the mapping names`);
-      const value = fillTemplate(`{${key.column}}`, values);
-      const rowKey = this.#normalizeKey(Buffer.from(value));
-      if (value === '') throw new DropError(`line ${line} has no '${key.column}', which tells whose row it is`);
+      const value = keyOf(key, values);
+      const rowKey = this.#normalizeKey(value);
+      if (value.length === 0) throw new DropError(`line ${line} has no '${key.column}', which tells whose row it is`);
       if (this.#rowKeys.has(rowKey))
         throw new DropError(`line ${line} has a '${key.column}' that another row has; drop one`);
       this.#rowKeys.add(rowKey);
@@ -89,35 +93,10 @@ export class CsvSource implements RecordSource {
     );
   }
 
-  async *#readRows(): AsyncGenerator<CsvRow> {
-    const { delimiter } = this.#mapping;
-    let stream: Readable | undefined;
-    try {
-      const parser = parse({
-        bom: true,
-        columns: true,
-        delimiter,
-        info: true,
-        maxRecordSize: MAX_ROW_BYTES,
-        skipEmptyLines: true,
-      });
-      stream = Readable.from(requireUtf8(readChunks(this.#file)));
-      stream.on('error', (error) => parser.destroy(error));
-      for await (const { record, info } of stream.pipe(parser)) yield { line: info.lines, values: record };
-    } catch (error) {
-      // Only the code of the error is shown: its message may contain values.
-      if (!(error instanceof CsvError)) throw error;
-      const { lines } = error as { lines?: number };
-      throw new DropError(`line ${lines ?? '?'} is not as in a CSV file (${error.code}); correct it`);
-    } finally {
-      stream?.destroy();
-    }
-  }
-
   async *readRecords(doneCount: number, refusedDns: ReadonlySet<string> = new Set()): AsyncGenerator<SourceRecord> {
     let recordNumber = 0;
     if (doneCount < this.#rowCount)
-      for await (const { line, values } of this.#readRows())
+      for await (const { line, values } of readRows(this.#file, this.#mapping.delimiter))
         if (recordNumber++ >= doneCount) yield { line, makeChange: () => this.#changeFor(values) };
     for (const dn of await this.#findGoneDns(refusedDns))
       yield { line: 0, dn, makeChange: () => this.#makeGoneChange(dn) };
@@ -126,7 +105,7 @@ export class CsvSource implements RecordSource {
   async *formatRejects(refusals: readonly Refusal[]): AsyncGenerator<Buffer> {
     const byNumber = new Map(refusals.map((refusal) => [refusal.number, refusal]));
     let recordNumber = 0;
-    for await (const { values } of this.#readRows()) {
+    for await (const { values } of readRows(this.#file, this.#mapping.delimiter)) {
       const refusal = byNumber.get(recordNumber++);
       if (refusal) yield* this.#formatReject(refusal, () => this.#changeFor(values));
     }
@@ -148,54 +127,65 @@ export class CsvSource implements RecordSource {
 
   /** Returns the change that brings the entry to the values of the row; undefined if there is no difference. */
   async #changeFor(row: CsvRow['values']): Promise<ChangeRecord | undefined> {
-    const { key, attributes, constants, dn } = this.#mapping;
-    const value = Buffer.from(fillTemplate(`{${key.column}}`, row));
-    const [match, ...duplicates] = await this.#search({ type: 'equal', attribute: key.attribute, value });
+    const { key, dn } = this.#mapping;
+    const [match, ...duplicates] = await this.#findByKey(keyOf(key, row));
     if (duplicates.length > 0)
-      throw new LdapError('constraintViolation', `several entries have this ${key.attribute}; let one have it`);
-    const rowAttributes = [...attributes].map(([type, templates]) => ({ type, values: fillTemplates(templates, row) }));
-    const constantAttributes = [...constants].map(([type, values]) => ({
-      type,
-      values: values.map((value) => Buffer.from(value)),
-    }));
-    if (match) return modifyRecord(match.entry, this.#findDifferences(match, rowAttributes, constantAttributes));
-    const newAttributes = [...constantAttributes, ...rowAttributes]
-      .filter(({ values }) => values.length > 0)
-      .map(toPartialAttribute);
-    return { ...baseRecord(fillTemplate(dn, row, true)), kind: 'add', attributes: newAttributes };
+      throw new LdapError('constraintViolation', `several entries have this ${key.attribute.text}; let one have it`);
+    const attributes = await this.#desiredAttributes(row);
+    if (match) return modifyRecord(match.entry, findDifferences(this.#partition.schema, match, attributes));
+    const newDn = fillDn(dn, row);
+    if (newDn === undefined)
+      throw new LdapError('namingViolation', `the DN of a new entry needs a value of each column in ${dn}`);
+    return {
+      ...baseRecord(newDn),
+      kind: 'add',
+      attributes: attributes.filter(({ values }) => values.length > 0).map(toPartialAttribute),
+    };
   }
 
-  /** Compares an entry with a row. Does not change secrets and naming attributes: only new entries get secrets. */
-  #findDifferences(
-    { entry, sight }: VisibleEntry,
-    rowAttributes: readonly DesiredAttribute[],
-    constantAttributes: readonly DesiredAttribute[],
-  ): Modification[] {
-    const namingTypes = new Set(this.#partition.schema.parseDn(entry.dn).rdns[0]!.avas.map(({ type }) => type));
-    const changes: Modification[] = [];
-    const normalizedValues = (type: AttributeType) =>
-      new Set(
-        entry.attributes.filter((one) => one.type === type).flatMap(({ values }) => values.map(normalizerOf(type))),
-      );
-    for (const { type, values } of rowAttributes) {
-      if (type.secret || namingTypes.has(type)) continue;
-      const rowKeys = new Set(values.map(normalizerOf(type)));
-      const storedKeys = normalizedValues(type);
-      const isEqual = rowKeys.size === storedKeys.size && [...rowKeys].every((key) => storedKeys.has(key));
-      if (isEqual && this.#mayRead(sight, type)) continue;
-      changes.push({ operation: 'replace', attribute: toPartialAttribute({ type, values }) });
-    }
-    for (const { type, values } of constantAttributes) {
-      const storedKeys = this.#mayRead(sight, type) ? normalizedValues(type) : new Set<string>();
-      const missingValues = type.secret ? [] : values.filter((value) => !storedKeys.has(normalizerOf(type)(value)));
-      if (missingValues.length > 0)
-        changes.push({ operation: 'add', attribute: toPartialAttribute({ type, values: missingValues }) });
-    }
-    return changes;
+  /** Returns what the row, the constants and `always` give to each attribute. An empty column gives it no value. */
+  async #desiredAttributes(row: CsvRow['values']): Promise<DesiredAttribute[]> {
+    const { attributes, constants, always } = this.#mapping;
+    const desired = new Map<AttributeDescription, DesiredAttribute>();
+    for (const constant of constants) desired.set(constant.description, { ...constant, isDefault: true });
+    const add = (description: AttributeDescription, values: readonly Buffer[]): void => {
+      const constant = desired.get(description);
+      if (values.length === 0 && constant) return;
+      const allValues = constant && isClassList(description) ? [...constant.values, ...values] : values;
+      desired.set(description, { description, values: allValues, isDefault: false });
+    };
+    for (const { description, templates } of attributes)
+      add(description, await this.#fillAll(description, templates, row));
+    for (const { description, values } of always) add(description, values);
+    return [...desired.values()].map((one) => ({ ...one, values: distinctValues(one) }));
   }
 
-  #mayRead(sight: Sight | undefined, { name }: AttributeType): boolean {
-    return !sight || sight.all('read') || sight.allows('read', this.#partition.schema.requireDescription(name));
+  /** Fills the templates of an attribute. Leaves out those with an empty column. */
+  async #fillAll(
+    description: AttributeDescription,
+    templates: readonly ValueTemplate[],
+    row: CsvRow['values'],
+  ): Promise<Buffer[]> {
+    const values: Buffer[] = [];
+    for (const template of templates) {
+      const value =
+        typeof template === 'string'
+          ? fillValue(description, template, row)
+          : await this.#findDn(description, template.find, row);
+      if (value !== undefined) values.push(Buffer.from(value));
+    }
+    return values;
+  }
+
+  /** Returns the DN of the one entry that the filter finds; undefined if a column of the filter is empty. */
+  async #findDn({ text }: AttributeDescription, find: string, row: CsvRow['values']): Promise<string | undefined> {
+    const filter = fillTemplate(find, row, (value) => escapeValue(Buffer.from(value)));
+    if (filter === undefined) return undefined;
+    const [match, ...others] = await this.#search(parseFilter(filter));
+    const problem = match ? 'several entries match' : 'no entry matches';
+    if (!match || others.length > 0)
+      throw new LdapError('constraintViolation', `${problem} ${find}, which gives '${text}'; one has to`);
+    return match.entry.dn;
   }
 
   #makeGoneChange(dn: string): ChangeRecord | undefined {
@@ -211,22 +201,34 @@ export class CsvSource implements RecordSource {
    */
   async #findGoneDns(refusedDns: ReadonlySet<string>): Promise<string[]> {
     const { key, gone } = this.#mapping;
+    const { schema } = this.#partition;
     const dns: string[] = [];
     if (gone === 'nothing') return dns;
-    for (const { entry, sight } of await this.#search({ type: 'present', attribute: key.attribute })) {
-      const valuesOfType = (name: string) =>
-        entry.attributes
-          .filter(({ type }) => type.name === name && this.#mayRead(sight, type))
-          .flatMap(({ values }) => values);
-      const keys = valuesOfType(key.attribute);
+    for (const { entry, sight } of await this.#search({ type: 'present', attribute: key.attribute.text })) {
+      const readableValues = (description: AttributeDescription) =>
+        mayRead(sight, description) ? valuesOf(this.#partition.schema, entry, description) : [];
+      const keys = readableValues(key.attribute);
       const isListed = keys.length === 0 || keys.some((value) => this.#rowKeys.has(this.#normalizeKey(value)));
-      const isDone = typeof gone !== 'string' && valuesOfType(gone.attribute).some((one) => String(one) === gone.value);
+      const isDone =
+        typeof gone !== 'string' &&
+        readableValues(schema.requireDescription(gone.attribute)).some((one) => String(one) === gone.value);
       if (!isListed && !isDone && !refusedDns.has(entry.dn)) dns.push(entry.dn);
     }
     return dns.sort((a, b) => b.length - a.length || (a < b ? -1 : 1));
   }
 
-  async #search(filter: Filter): Promise<VisibleEntry[]> {
+  /** Returns the entries that have the key in the attribute itself, and not with an option. */
+  async #findByKey(value: Buffer): Promise<VisibleEntry[]> {
+    const { attribute } = this.#mapping.key;
+    const rowKey = this.#normalizeKey(value);
+    const matches = await this.#search({ type: 'equal', attribute: attribute.text, value }, true);
+    return matches.filter(({ entry }) =>
+      valuesOf(this.#partition.schema, entry, attribute).some((stored) => this.#normalizeKey(stored) === rowKey),
+    );
+  }
+
+  /** `large`: whether the entries are read with their large values. */
+  async #search(filter: Filter, large = false): Promise<VisibleEntry[]> {
     const hits: { id: Buffer; sight: Sight | undefined }[] = [];
     this.#partition.renewReads();
     await this.#access?.renew();
@@ -237,52 +239,19 @@ export class CsvSource implements RecordSource {
     );
     const visibleEntries: VisibleEntry[] = [];
     for (const { id, sight } of hits) {
-      const entry = await this.#partition.readById(id);
+      const entry = await this.#partition.readById(id, large);
       if (entry) visibleEntries.push({ entry, sight });
     }
     return visibleEntries;
   }
 
   #normalizeKey(value: Buffer): string {
-    return normalizerOf(this.#partition.schema.requireDescription(this.#mapping.key.attribute).type)(value);
+    return normalizerOf(this.#mapping.key.attribute.type)(value);
   }
 }
 
-/** Yields the chunks unchanged. Throws `DropError` at the first chunk that is not UTF-8. */
-async function* requireUtf8(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  const decoder = new TextDecoder('utf-8', { fatal: true });
-  const check = (chunk?: Buffer): void => {
-    try {
-      decoder.decode(chunk, { stream: chunk !== undefined });
-    } catch (error) {
-      throw new DropError('it is not UTF-8; convert it with iconv', { cause: error });
-    }
-  };
-  for await (const chunk of chunks) {
-    check(chunk);
-    yield chunk;
-  }
-  check();
-}
-
-interface DesiredAttribute {
-  readonly type: AttributeType;
-  readonly values: readonly Buffer[];
-}
-
-function toPartialAttribute({ type, values }: DesiredAttribute): PartialAttribute {
-  return { type: type.name, values };
-}
-
-/** Fills the templates of an attribute. Drops empty and repeated values. */
-function fillTemplates(templates: readonly string[], row: CsvRow['values']): Buffer[] {
-  const values = templates.map((template) => fillTemplate(template, row).trim());
-  return [...new Set(values.filter((value) => value !== ''))].map((value) => Buffer.from(value));
-}
-
-/** Returns the function that normalizes values by the equality rule of the type. */
-function normalizerOf(type: AttributeType): (value: Buffer) => string {
-  return (value) => (type.equality?.normalize(value) ?? value).toString('latin1');
+function keyOf({ column }: CsvMapping['key'], row: CsvRow['values']): Buffer {
+  return Buffer.from(row[column]!.trim());
 }
 
 function baseRecord(dn: string) {

@@ -2,6 +2,7 @@ import { LdapError } from '../ldap/ldap-error.js';
 import type { PartialAttribute } from '../ldap/ldap-types.js';
 import type { Partition } from '../partition/index.js';
 import type { ChangeRecord } from '../records/apply.js';
+import { valuesOf } from './csv-changes.js';
 import type { FileContext, FileSettings } from './file-run.js';
 import { DropError, Layout, maskControls, openDroppedFile } from './layout.js';
 import { nameFault, parseFileName } from './names.js';
@@ -65,8 +66,7 @@ async function* describeChange(partition: Partition, record: ChangeRecord): Asyn
       const entry = await partition.read(schema.parseDn(record.dn), { manageDsaIT: true });
       yield `  change ${record.dn}`;
       for (const { operation, attribute } of record.changes) {
-        const { type } = schema.requireDescription(attribute.type);
-        const values = entry.attributes.filter((one) => one.type === type).flatMap((one) => one.values);
+        const values = valuesOf(schema, entry, schema.requireDescription(attribute.type));
         const presentText = formatValues({ type: attribute.type, values });
         if (operation === 'replace') yield `    ${attribute.type}: ${presentText} -> ${formatValues(attribute)}`;
         else yield `    ${attribute.type}: ${presentText}, ${operation} ${formatValues(attribute)}`;

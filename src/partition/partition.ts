@@ -215,8 +215,8 @@ export class Partition implements Directory {
     });
   }
 
-  async readById(id: Buffer): Promise<Entry | undefined> {
-    return this.#translate(readById(this.context, id));
+  async readById(id: Buffer, large = false): Promise<Entry | undefined> {
+    return this.#translate(readById(this.context, id, large));
   }
 
   /** Returns the id, master row and node of an entry. Binds call it: an embedded store answers synchronously. */

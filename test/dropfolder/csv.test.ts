@@ -205,7 +205,7 @@ describe('CSV files in a drop folder', () => {
     const name = drop.names('error').find((one) => one.endsWith('.rejects.ldif'))!;
     const text = drop.text('error', name);
     expect(text).to.match(/^# line 3: objectClassViolation: .*'sn'/);
-    drop.drop('mended.ldif', text.replace('changetype: add\n', 'changetype: add\nsn: Li\n'));
+    drop.drop('mended.ldif', text.replace('changetype: add\n', 'changetype: add\nsn: Li\ncn: Wei Li\n'));
     expect((await drop.pass(fixture)).result).to.include({ processed: 1 });
     expect(await values('li', 'employeeNumber')).to.deep.equal(['2']);
   });

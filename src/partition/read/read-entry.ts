@@ -38,10 +38,10 @@ export function virtualRow(
   return detachedRow(draftFromAttributes(context.schema, attributes));
 }
 
-export async function readById(context: SearchContext, id: Buffer): Promise<Entry | undefined> {
+export async function readById(context: SearchContext, id: Buffer, large: boolean): Promise<Entry | undefined> {
   const maybeRow = context.store.get(MASTER_TABLE.name, id);
   const row = isPromise(maybeRow) ? await maybeRow : maybeRow;
   const maybeNode = context.nodes.byId(id);
   const node = isPromise(maybeNode) ? await maybeNode : maybeNode;
-  return row && node ? toEntry(context, { node, row }, false) : undefined;
+  return row && node ? toEntry(context, { node, row }, large) : undefined;
 }
