@@ -78,7 +78,7 @@ function viewerOfTree(context: Context, { readers }: VirtualTree): Viewer {
   return readers === 'anybody' ? UNRESTRICTED : viewerOf(context);
 }
 
-/** Returns the entry `dn`. Throws `noSuchObject` if the viewer does not see it, with its nearest superior that is seen. */
+/** Returns the entry `dn`. Throws `noSuchObject`, with the nearest superior that the viewer sees, if it is unseen. */
 async function requireVisible(
   context: Context,
   entries: readonly VirtualEntry[],
