@@ -28,8 +28,9 @@ export interface OpenDirectory {
   close(): Promise<void>;
 }
 
-export function configuredSchema({ config }: Settings): Schema {
-  return rejectAsUsage(() => Schema.load({ extra: config.schema.folders, nis: config.schema.nis }));
+export function configuredSchema({ config }: { readonly config: Pick<Settings['config'], 'schema'> }): Schema {
+  const warn = (message: string): void => void process.stderr.write(`rowan: warning: ${message}\n`);
+  return rejectAsUsage(() => Schema.load({ extra: config.schema.folders, nis: config.schema.nis, warn }));
 }
 
 /** Runs `work` on what a user has given. Errors of schema folders and of names become a `UsageError`. */

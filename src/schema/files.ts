@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { readdirSync, readFileSync } from 'node:fs';
+import { type Dirent, readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { decodeBase64 } from '../bytes/base64.js';
 import { CR_ALONE, utf16Problem } from '../bytes/text-form.js';
@@ -97,9 +97,21 @@ export function readSchemaFile(file: string): SourceDefinition[] {
   return readDefinitions(readText(file), file);
 }
 
-/** Reads the schema files in the folders, in order. Throws for a folder without schema files. */
-export function readSchemaFolders(folders: readonly string[]): SchemaFile[] {
+/** Reads the schema files in the folders, in order, and warns of others. Throws for a folder without schema files. */
+export function readSchemaFolders(folders: readonly string[], warn?: (message: string) => void): SchemaFile[] {
+  for (const folder of warn ? folders : []) {
+    requireSchemaFiles(folder);
+    for (const { name } of readdirSync(folder, { withFileTypes: true }).filter(isUnread))
+      warn!(
+        `schema folder '${folder}': '${printable(name)}' is not read, only .ldif files are; convert it or take it away`,
+      );
+  }
   return folders.flatMap(requireSchemaFiles).map((path) => ({ name: path, text: readText(path) }));
+}
+
+/** Whether an entry of a schema folder is a file that is not read and may hold definitions. */
+function isUnread(item: Dirent): boolean {
+  return !item.isDirectory() && !/^\.|^readme|~$|\.(?:ldif|md)$/i.test(item.name);
 }
 
 function requireSchemaFiles(folder: string): string[] {

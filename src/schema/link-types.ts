@@ -1,4 +1,5 @@
 import { formatDefinition } from './definition.js';
+import { shortName } from './files.js';
 import { isCompatible, type RuleNode, type SyntaxNode, type TypeNode } from './nodes.js';
 import { describe, fail, failUndefined, firstValue, hasKeyword, type ParsedDefinition, Registry } from './parsed.js';
 import type { MatchingRule, Usage } from './schema-types.js';
@@ -34,17 +35,17 @@ class TypeLinker {
   private readonly beingLinked = new Set<ParsedDefinition>();
   private readonly syntaxes: ReadonlyMap<string, SyntaxNode>;
   private readonly rules: Registry<RuleNode>;
-  private readonly isNew: boolean;
+  private readonly warn: Warn | undefined;
 
   constructor(
     definitions: readonly ParsedDefinition[],
     syntaxes: ReadonlyMap<string, SyntaxNode>,
     rules: Registry<RuleNode>,
-    isNew: boolean,
+    warn: Warn | undefined,
   ) {
     this.syntaxes = syntaxes;
     this.rules = rules;
-    this.isNew = isNew;
+    this.warn = warn;
     for (const parsed of definitions) {
       this.definitions.set(parsed.definition.id, parsed);
       for (const name of parsed.names) this.definitions.set(name.toLowerCase(), parsed);
@@ -83,7 +84,7 @@ class TypeLinker {
       definition: formatDefinition(parsed.definition),
     };
     for (let node: TypeNode | undefined = type; node; node = node.superior) node.subtypes.push(type);
-    if (this.isNew) for (const rule of [type.equality, type.ordering]) refuseIncompatible(parsed, rule, syntax);
+    if (this.warn) for (const rule of [type.equality, type.ordering]) checkRule(parsed, rule, syntax, this.warn);
     this.types.add(type);
     this.beingLinked.delete(parsed);
     return type;
@@ -145,14 +146,20 @@ class TypeLinker {
   }
 }
 
-/** Refuses a rule without normal forms for values of the syntax, since filters would never find such values. */
-function refuseIncompatible(parsed: ParsedDefinition, rule: MatchingRule | undefined, syntax: SyntaxNode): void {
+/** Takes a warning about definitions or files. */
+export type Warn = (message: string) => void;
+
+/**
+ * Refuses a rule without normal forms for values of the syntax, since filters would never find such values. Only warns
+ * of a rule that compares values with assertions of another syntax, such as certificateExactMatch: schemas of other
+ * servers name such rules for attributes with the syntax of the assertion.
+ */
+function checkRule(parsed: ParsedDefinition, rule: MatchingRule | undefined, syntax: SyntaxNode, warn: Warn): void {
   if (!rule || isCompatible(rule as RuleNode, syntax)) return;
-  const { name } = rule as RuleNode;
-  fail(
-    parsed,
-    `${describe(parsed)}: ${rule.kind} rule ${name} does not go with syntax ${syntax.oid} (${syntax.description}); change one`,
-  );
+  const { name, kind, appliesTo } = rule as RuleNode;
+  const problem = `${describe(parsed)}: ${kind} rule ${name} does not go with syntax ${syntax.oid} (${syntax.description})`;
+  if (appliesTo.has(rule.syntax)) fail(parsed, `${problem}; change one`);
+  warn(`${shortName(parsed.file)}:${parsed.line}: ${problem}, so that it finds no value`);
 }
 
 function isSecret(parsed: ParsedDefinition): boolean {
@@ -163,7 +170,7 @@ export function linkTypes(
   definitions: readonly ParsedDefinition[],
   syntaxes: ReadonlyMap<string, SyntaxNode>,
   rules: Registry<RuleNode>,
-  isNew: boolean,
+  warn: Warn | undefined,
 ): Registry<TypeNode> {
-  return new TypeLinker(definitions, syntaxes, rules, isNew).types;
+  return new TypeLinker(definitions, syntaxes, rules, warn).types;
 }

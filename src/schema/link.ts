@@ -3,7 +3,7 @@ import { DefinitionError, type DefinitionKind, formatDefinition, parseDefinition
 import { type SourceDefinition, shortName } from './files.js';
 import { linkClasses } from './link-classes.js';
 import { type ContentRule, linkContentRules } from './link-content.js';
-import { linkTypes } from './link-types.js';
+import { linkTypes, type Warn } from './link-types.js';
 import type { ClassNode, RuleNode, SyntaxNode, TypeNode } from './nodes.js';
 import { describe, fail, firstValue, type ParsedDefinition, Registry } from './parsed.js';
 import { ruleCode } from './rules.js';
@@ -118,10 +118,10 @@ function linkRules(
 }
 
 /**
- * Builds a schema from definitions in any order. Throws SchemaError at the first mistake. `isNew`: whether no directory
- * uses the definitions yet; definitions without effect are then errors, too.
+ * Builds a schema from definitions in any order. Throws SchemaError at the first mistake. `warn` is given where no
+ * directory uses the definitions yet: definitions without effect are then errors or warnings.
  */
-export function link(declared: readonly SourceDefinition[], context: Context, isNew: boolean): SchemaTables {
+export function link(declared: readonly SourceDefinition[], context: Context, warn: Warn | undefined): SchemaTables {
   const definitions = withoutYielding(declared.map(parse));
   refuseDuplicates(definitions);
   const definitionsByKind = new Map<DefinitionKind, ParsedDefinition[]>();
@@ -134,7 +134,7 @@ export function link(declared: readonly SourceDefinition[], context: Context, is
   const definitionsOf = (kind: DefinitionKind): readonly ParsedDefinition[] => definitionsByKind.get(kind) ?? [];
   const syntaxes = linkSyntaxes(definitionsOf('ldapSyntaxes'), context);
   const rules = linkRules(definitionsOf('matchingRules'), syntaxes, context);
-  const types = linkTypes(definitionsOf('attributeTypes'), syntaxes, rules, isNew);
+  const types = linkTypes(definitionsOf('attributeTypes'), syntaxes, rules, warn);
   const classes = linkClasses(definitionsOf('objectClasses'), types);
   const [structureRule] = definitionsOf('dITStructureRules');
   if (structureRule)

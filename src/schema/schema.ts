@@ -18,6 +18,7 @@ import {
 } from './files.js';
 import { Doorkeeper, GenerationCache } from './generations.js';
 import { link, type SchemaTables } from './link.js';
+import type { Warn } from './link-types.js';
 import { isSuitable, type RuleNode } from './nodes.js';
 import { prepareIgnore } from './prepare.js';
 import { SchemaError } from './schema-error.js';
@@ -42,6 +43,8 @@ export interface SchemaOptions {
   readonly extra?: readonly string[] | undefined;
   /** The NIS schema to use. In rfc2307bis, posixGroup is auxiliary. */
   readonly nis?: NisSchema | undefined;
+  /** Takes warnings of definitions without effect and of files that are not read. */
+  readonly warn?: Warn;
 }
 
 /** Path of the package's `schema/`, relative to `dist/src/schema/`. */
@@ -74,26 +77,27 @@ export class Schema {
 
   /** Reads the definitions. Throws SchemaError with file and line at the first mistake. */
   static load(options: SchemaOptions = {}): Schema {
-    const files = readSchemaFolders(options.extra ?? []);
-    return Schema.create({ nis: options.nis ?? 'rfc2307', files }, options.folder ?? BUILT_IN, true);
+    const warn = options.warn ?? (() => undefined);
+    const files = readSchemaFolders(options.extra ?? [], warn);
+    return Schema.create({ nis: options.nis ?? 'rfc2307', files }, options.folder ?? BUILT_IN, warn);
   }
 
   /** Loads the built-in definitions selected by `source` and the files in `source`. Throws like `load`. */
   static of(source: SchemaSource, folder = BUILT_IN): Schema {
-    return Schema.create(source, folder, false);
+    return Schema.create(source, folder, undefined);
   }
 
-  private static create(source: SchemaSource, folder: string, isNew: boolean): Schema {
+  private static create(source: SchemaSource, folder: string, warn: Warn | undefined): Schema {
     const unusedFile = NIS_FILES[source.nis === 'rfc2307bis' ? 'rfc2307' : 'rfc2307bis'];
     const builtInFiles = schemaFiles(folder).filter((file) => shortName(file) !== unusedFile);
     const macros = systemMacros();
     const ownDefinitions = source.files.flatMap(({ name, text }) => readDefinitions(text, name, macros));
-    return new Schema([...builtInFiles.flatMap(readSchemaFile), ...ownDefinitions], toStorableSource(source), isNew);
+    return new Schema([...builtInFiles.flatMap(readSchemaFile), ...ownDefinitions], toStorableSource(source), warn);
   }
 
-  private constructor(declared: readonly SourceDefinition[], source: SchemaSource, isNew: boolean) {
+  private constructor(declared: readonly SourceDefinition[], source: SchemaSource, warn: Warn | undefined) {
     this.source = source;
-    this.tables = link(declared, this.context(), isNew);
+    this.tables = link(declared, this.context(), warn);
     const fallback = this.tables.rules.get(CASE_IGNORE);
     if (!fallback)
       throw new SchemaError(`the matching rule caseIgnoreMatch is not defined; add rfc4517 to the schema folder`);

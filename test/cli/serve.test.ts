@@ -434,6 +434,37 @@ describe('cli: beside a server', () => {
     expect(await breaches(sandbox.data)).to.equal(0);
   });
 
+  it('deleted restore of a DN brings back what was deleted last, or by a time', async () => {
+    const dn = `cn=again,${PEOPLE}`;
+    const times: number[] = [];
+    for (const sn of ['one', 'two']) {
+      await answered({ op: 'add', dn, attributes: attributes({ objectClass: 'person', cn: 'again', sn }) });
+      await answered({ op: 'delete', dn });
+      times.push(Date.now());
+      // The next deletion is later by the clock of the list.
+      while (Date.now() === times.at(-1));
+    }
+    const sn = async () => (await entriesOf(dn, ['sn'])).get(dn);
+    expect(await does('deleted', 'restore', dn.toUpperCase())).to.equal(`restored ${dn}\n`);
+    expect(await sn()).to.equal(`sn: ${Buffer.from('two').toString('hex')}\n`);
+    await answered({ op: 'delete', dn });
+    expect(await does('deleted', 'restore', dn, '--at', new Date(times[0]!).toISOString())).to.equal(
+      `restored ${dn}\n`,
+    );
+    expect(await sn()).to.equal(`sn: ${Buffer.from('one').toString('hex')}\n`);
+    for (const [args, code, told] of [
+      [[`cn=none,${PEOPLE}`], 1, `no entry 'cn=none,${PEOPLE}' was deleted`],
+      [[dn, '--at', '2020-01-01'], 1, 'was deleted by then'],
+      [['nonsense'], 2, 'is neither an entryUUID nor a DN'],
+      [['00000000-0000-7000-8000-000000000001', '--at', '2020-01-01'], 2, "'--at' goes with a DN"],
+    ] as const) {
+      const refused = await rowan(['deleted', 'restore', ...args, '--data', sandbox.data]);
+      expect([refused.code, refused.stderr.includes(told)], refused.stderr).to.deep.equal([code, true]);
+    }
+    await answered({ op: 'delete', dn });
+    await does('deleted', 'purge', '--all');
+  });
+
   it('deleted restore --subtree', async () => {
     const before = await entriesOf(PEOPLE, []);
     const dns = [...before.keys()].sort((a, b) => a.length - b.length);
@@ -443,7 +474,7 @@ describe('cli: beside a server', () => {
     const [, id, time] = new RegExp(`^(\\S+)  (\\S+)  ${PEOPLE} `, 'm').exec(listed)!;
     const later = new Date(Date.parse(time!) + 1).toISOString();
     expect(await does('deleted', 'restore', id!, '--subtree', '--since', later)).to.equal(
-      `restored ${PEOPLE}\nrestored: 1\n`,
+      `restored 1 entry at and below ${PEOPLE}\n`,
     );
     const taken = attributes({ objectClass: 'inetOrgPerson', cn: 'x', sn: 'x' });
     await answered({ op: 'add', dn: dns[1]!, attributes: taken });
@@ -451,9 +482,12 @@ describe('cli: beside a server', () => {
     expect(some.code).to.equal(1);
     expect(some.stderr).to.equal('rowan: 1 entry stays deleted: see the lines above\n');
     expect(some.stdout).to.contain(`  ${dns[1]}: there is an entry '${dns[1]}' already; rename or delete it first\n`);
-    expect(some.stdout).to.match(new RegExp(`^restored: ${dns.length - 2}$`, 'm'));
+    expect(some.stdout).to.match(new RegExp(`^restored ${dns.length - 2} entries at and below ${PEOPLE}$`, 'm'));
+    expect(some.stdout.split('\n')).to.have.length(3);
     await answered({ op: 'modifyDN', dn: dns[1]!, newRdn: 'uid=away', deleteOldRdn: true, newSuperior: undefined });
-    expect(await does('deleted', 'restore', id!, '--subtree')).to.equal(`restored ${dns[1]}\nrestored: 1\n`);
+    expect(await does('deleted', 'restore', PEOPLE.toUpperCase(), '--subtree')).to.equal(
+      `restored 1 entry at and below ${PEOPLE}\n`,
+    );
     await answered({ op: 'delete', dn: `uid=away,${PEOPLE}` });
     expect(await entriesOf(PEOPLE, [])).to.deep.equal(before);
     await does('deleted', 'purge', '--all');

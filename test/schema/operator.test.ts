@@ -324,6 +324,21 @@ nameForms: ( 1.3.6.1.4.1.99999.8 NAME 'deviceForm' OC device MUST serialNumber )
     });
   }
 
+  it('warns of files that it does not read, and of a rule that compares with another syntax', () => {
+    const [rule, syntax] = ['certificateExactMatch', '1.3.6.1.1.15.1'];
+    writeFileSync(join(folder, 'own.ldif'), at(`EQUALITY ${rule} SYNTAX ${syntax}`));
+    for (const name of ['old.schema', 'more.LDIF.gz', 'README', 'notes.md', '.hidden', 'own.ldif~'])
+      writeFileSync(join(folder, name), '');
+    const warnings: string[] = [];
+    const schema = Schema.load({ extra: [folder], warn: (message) => warnings.push(message) });
+    expect(schema.attribute('own')!.equality!.names).to.deep.equal([rule]);
+    expect(warnings.map((text) => text.replaceAll(folder, 'F'))).to.have.members([
+      "schema folder 'F': 'old.schema' is not read, only .ldif files are; convert it or take it away",
+      "schema folder 'F': 'more.LDIF.gz' is not read, only .ldif files are; convert it or take it away",
+      `own.ldif:4: 'own': equality rule ${rule} does not go with syntax ${syntax} (X.509 certificate exact assertion), so that it finds no value`,
+    ]);
+  });
+
   it('a schema file may have lines of spaces between entries', () => {
     const text = `${head}\n  \nattributeTypes: ( 1.3.6.1.4.1.99999.1 NAME 'own' SUP name )\n \n\n`;
     expect(load(text).attribute('own')!.oid).to.equal('1.3.6.1.4.1.99999.1');

@@ -2,11 +2,10 @@ import { closeSync, readFileSync, writeFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import { type Translation, translate } from '../../access/from-slapd/from-slapd.js';
 import type { Remark, RemarkKind } from '../../access/from-slapd/report.js';
-import { Schema } from '../../schema/index.js';
 import { AtomicFile } from '../atomic-file.js';
 import { addSettingFlags } from '../config/index.js';
 import { CliError } from '../exit.js';
-import { rejectAsUsage } from '../open-directory.js';
+import { configuredSchema } from '../open-directory.js';
 import { loadSettings } from '../options.js';
 
 const EXAMPLES = `
@@ -49,8 +48,7 @@ export function addFromSlapd(access: Command): void {
   addSettingFlags(command, ['schema.folders', 'schema.nis'])
     .addHelpText('after', EXAMPLES)
     .action((file: string, { output }: { output?: string }, self: Command) => {
-      const { folders, nis } = loadSettings(self).config.schema;
-      const schema = rejectAsUsage(() => Schema.load({ extra: folders, nis }));
+      const schema = configuredSchema(loadSettings(self));
       const translation = translate(readFileSync(file === '-' ? 0 : file, 'utf8'), schema);
       process.stderr.write(translation.remarks.map(formatRemark).join(''));
       if (translation.translatedCount === 0)

@@ -1,7 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { type Partition, parseUuid, uuidText } from '../../partition/index.js';
 import { CliError, formatNumber, pluralize } from '../exit.js';
-import { withDirectory } from '../open-directory.js';
+import { rejectAsUsage, withDirectory } from '../open-directory.js';
 import { commandGroup, directoryCommand, resolveSettings } from '../options.js';
 
 const DAY_MS = 86_400_000;
@@ -11,7 +11,8 @@ Examples:
   What was deleted, when and by whom:
     rowan deleted list --data data
 
-  Bring one back, with its entryUUID and all its values:
+  Bring one back, with its entryUUID and all its values; by its DN, the one that was deleted last:
+    rowan deleted restore uid=ann,ou=people,dc=example,dc=com --data data
     rowan deleted restore 0190a3c2-5f0e-7b11-9c3f-2a4d5e6f7081 --data data
 
   With all that was deleted below it in the same hour:
@@ -28,13 +29,33 @@ export function parseDays(text: string): number {
   return days;
 }
 
-function parseId(text: string): Buffer {
+/** Returns an entryUUID as such, and a DN as it is. */
+function parseName(text: string): Buffer | string {
   try {
     return parseUuid(text);
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
-    throw new InvalidArgumentError('is not an entryUUID; "rowan deleted list" shows them');
+    if (text.includes('=')) return text;
+    throw new InvalidArgumentError('is neither an entryUUID nor a DN; "rowan deleted list" shows them');
   }
+}
+
+/**
+ * Returns the entryUUID of the last entry of this DN that was deleted, at `at` or before. With `subtree`, an entry that
+ * has the DN now takes precedence, unless `at` is given.
+ */
+async function idOf(partition: Partition, text: string, { subtree, at }: RestoreOptions): Promise<Buffer> {
+  const dn = rejectAsUsage(() => partition.schema.parseDn(text));
+  const existing = subtree && at === undefined ? await partition.findRow(dn) : undefined;
+  if (existing) return existing.id;
+  const dnMatch = partition.schema.rule('distinguishedNameMatch')!;
+  let last: { readonly id: Buffer; readonly time: number } | undefined;
+  for await (const entry of partition.deletedEntries()) {
+    if (entry.time > (at ?? Number.POSITIVE_INFINITY) || (last && entry.time < last.time)) continue;
+    if (dnMatch.normalize(Buffer.from(entry.dn))?.equals(dn.norm)) last = entry;
+  }
+  if (last) return last.id;
+  throw new CliError(`no entry '${text}' was deleted${at === undefined ? '' : ' by then'}; see "rowan deleted list"`);
 }
 
 /** Milliseconds since 1970. */
@@ -47,26 +68,31 @@ function parseTime(text: string): number {
 interface RestoreOptions {
   readonly subtree?: boolean;
   readonly since?: number;
+  readonly at?: number;
 }
 
-async function restore(partition: Partition, id: Buffer, { subtree, since = 0 }: RestoreOptions): Promise<void> {
+async function restore(partition: Partition, name: Buffer | string, options: RestoreOptions): Promise<void> {
+  const { subtree, since = 0 } = options;
   const actor = { dn: partition.settings.adminDn, system: true };
-  const printRestored = (dn: string): void => void process.stdout.write(`restored ${dn}\n`);
-  if (!subtree) return printRestored(await partition.restore(id, actor));
+  const id = typeof name === 'string' ? await idOf(partition, name, options) : name;
+  if (!subtree) {
+    process.stdout.write(`restored ${await partition.restore(id, actor)}\n`);
+    return;
+  }
   let restoredCount = 0;
   let keptCount = 0;
   await partition.restoreSubtree(id, actor, {
     since,
-    onRestored: (dn) => {
+    onRestored: () => {
       restoredCount++;
-      printRestored(dn);
     },
     onNotRestored: (entry, error) => {
       keptCount++;
       process.stdout.write(`left ${uuidText(entry.id)}  ${entry.dn}: ${error.message}\n`);
     },
   });
-  process.stdout.write(`restored: ${formatNumber(restoredCount)}\n`);
+  const topDn = (await partition.readById(id))?.dn ?? uuidText(id);
+  process.stdout.write(`restored ${pluralize(restoredCount, 'entry', 'entries')} at and below ${topDn}\n`);
   if (keptCount > 0)
     throw new CliError(`${pluralize(keptCount, 'entry stays', 'entries stay')} deleted: see the lines above`);
 }
@@ -85,12 +111,14 @@ export function addDeletedCommands(program: Command): void {
   );
 
   directoryCommand(group, 'restore', 'bring a deleted entry back', EXAMPLES)
-    .argument('<entryUUID>', 'as "rowan deleted list" shows it', parseId)
+    .argument('<name>', 'DN, of the last deletion, or entryUUID, as "rowan deleted list" shows them', parseName)
+    .option('--at <time>', 'of the entries of that DN, the last that was deleted then or before', parseTime)
     .option('--subtree', 'also what was deleted below it; the entry itself may exist')
     .option('--since <time>', 'below it, only entries deleted then or later', parseTime)
-    .action((id: Buffer, options: RestoreOptions, command: Command) => {
+    .action((name: Buffer | string, options: RestoreOptions, command: Command) => {
+      if (options.at !== undefined && typeof name !== 'string') command.error("error: '--at' goes with a DN");
       if (options.since !== undefined && !options.subtree) command.error("error: '--since' goes with '--subtree'");
-      return withDirectory(resolveSettings(command), {}, ({ partition }) => restore(partition, id, options));
+      return withDirectory(resolveSettings(command), {}, ({ partition }) => restore(partition, name, options));
     });
 
   directoryCommand(group, 'purge', 'remove deleted entries for good', EXAMPLES)

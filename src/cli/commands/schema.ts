@@ -3,7 +3,7 @@ import type { SchemaChange } from '../../partition/index.js';
 import { Schema, type SchemaSource } from '../../schema/index.js';
 import { currentRules, parseRulesText } from '../access/rules-file.js';
 import { UsageError } from '../exit.js';
-import { type OpenDirectory, rejectAsUsage, withDirectory } from '../open-directory.js';
+import { configuredSchema, type OpenDirectory, withDirectory } from '../open-directory.js';
 import { commandGroup, directoryCommand, resolveSettings, type Settings } from '../options.js';
 
 const EXAMPLES = `
@@ -36,8 +36,11 @@ function mergeSource(currentSource: SchemaSource, { config }: Settings, removesF
   if (nis === undefined && folders.length === 0 && !removesFiles)
     throw new UsageError('which schema? give --schema-folders, --schema-nis or --without-files');
   if (folders.length > 0 && removesFiles) throw new UsageError('--without-files and schema.folders are both given');
-  const loadFiles = () => rejectAsUsage(() => Schema.load({ extra: folders, nis }).source.files);
-  const files = removesFiles ? [] : folders.length > 0 ? loadFiles() : currentSource.files;
+  const files = removesFiles
+    ? []
+    : folders.length > 0
+      ? configuredSchema({ config }).source.files
+      : currentSource.files;
   return { nis: nis ?? currentSource.nis, files };
 }
 
