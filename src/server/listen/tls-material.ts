@@ -1,6 +1,6 @@
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import type { Config } from '../settings/index.js';
+import { type Config, nameSetting, type SettingName } from '../settings/index.js';
 
 /** The certificate, key and options of the TLS server. */
 export interface TlsMaterial {
@@ -12,39 +12,119 @@ export interface TlsMaterial {
   readonly minVersion: 'TLSv1.2' | 'TLSv1.3';
 }
 
+/** The beginning of a PKCS #12 file in DER, in hexadecimal: a sequence that begins with version 3. */
+const PKCS12 = /^30(?:[0-7].|81..|82.{4}|83.{6})020103/;
+/** The beginning of PKCS #7 signed data in DER, in hexadecimal: a sequence that begins with 1.2.840.113549.1.7.2. */
+const PKCS7 = /^30.{2,8}06092a864886f70d010702/;
+const CERTIFICATES = /^-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[\s\S]*?^-----END [^\n]*/gm;
+
 /**
  * Reads the configured files; undefined without a certificate. Rejects with an error that names the setting and the
- * file when a file cannot be read, is not PEM of the expected kind, or the key does not belong to the certificate. TLS
- * itself would report an OpenSSL code, or report a key of another kind only to the clients.
+ * file when a file cannot be read, is not PEM of the expected kind, has its certificates in the wrong order, or the key
+ * does not belong to the certificate. The error has the command that converts the file, where one does. TLS itself
+ * would report an OpenSSL code, or report a key of another kind only to the clients.
  */
 export async function readTls({ tls }: Config): Promise<TlsMaterial | undefined> {
   if (tls.cert === undefined || tls.key === undefined) return undefined;
   const [certificate, key, ca] = await Promise.all([
-    readFile(tls.cert),
-    readFile(tls.key),
-    tls.ca === undefined ? undefined : readFile(tls.ca),
+    readNamedFile('tls.cert', tls.cert),
+    readNamedFile('tls.key', tls.key),
+    tls.ca === undefined ? undefined : readNamedFile('tls.ca', tls.ca),
   ]);
-  const parsedCertificate = parseCertificate(certificate, 'tls.cert', tls.cert);
-  if (ca && tls.ca !== undefined) parseCertificate(ca, 'tls.ca', tls.ca);
-  if (!parsedCertificate.checkPrivateKey(parsePrivateKey(key, tls.key))) {
-    throw new Error(`tls.key: ${tls.key} is not the key of the certificate in ${tls.cert}`);
-  }
-  const expiresAt = Date.parse(parsedCertificate.validTo);
+  const chain = parseCertificates(certificate, 'tls.cert', tls.cert);
+  if (ca && tls.ca !== undefined) parseCertificates(ca, 'tls.ca', tls.ca);
+  const privateKey = parsePrivateKey(key, tls.key);
+  const first = chain.findIndex((one) => one.checkPrivateKey(privateKey));
+  if (first < 0) throw new Error(`tls.key: ${tls.key} is not the key of the certificate in ${tls.cert}`);
+  requireOrder(chain, first, tls.cert);
+  const expiresAt = Date.parse(chain[0]!.validTo);
   return { certificate, key, ca, expiresAt, minVersion: tls.minVersion };
 }
 
-function parseCertificate(pem: Buffer, setting: string, path: string): X509Certificate {
+async function readNamedFile(setting: SettingName, path: string): Promise<Buffer> {
+  return readFile(path).catch((error: Error) => {
+    throw nameSetting(error, setting, path);
+  });
+}
+
+function parseCertificates(bytes: Buffer, setting: SettingName, path: string): X509Certificate[] {
+  const text = bytes.toString('latin1');
+  const blocks = text.match(CERTIFICATES);
+  if (!blocks) throw new Error(`${setting}: ${path} holds no certificate in PEM${certificateHint(bytes, text, path)}`);
+  return blocks.map((block, i) => {
+    try {
+      return new X509Certificate(block);
+    } catch (error) {
+      throw new Error(`${setting}: ${path}: certificate ${i + 1} in the file is damaged`, { cause: error });
+    }
+  });
+}
+
+function certificateHint(bytes: Buffer, text: string, path: string): string {
+  if (text.includes('-----BEGIN PKCS7-----')) return conversion('PKCS #7', 'pkcs7 -print_certs', path);
+  if (PKCS7.test(beginning(bytes))) return conversion('PKCS #7', 'pkcs7 -inform DER -print_certs', path);
+  if (PKCS12.test(beginning(bytes))) return conversion('PKCS #12', 'pkcs12 -nokeys', path);
+  if (succeeds(() => new X509Certificate(bytes))) return conversion('DER', 'x509 -inform DER', path);
+  return '';
+}
+
+/**
+ * Throws unless the certificate of the server is the first, and each authority follows a certificate that it has
+ * issued (RFC 5246 §7.4.2). Clients of TLS 1.2 may refuse another order. `first`: index of the server's certificate.
+ */
+function requireOrder(chain: readonly X509Certificate[], first: number, path: string): void {
+  const order = [first];
+  const rest = new Set(chain.keys());
+  rest.delete(first);
+  while (rest.size > 0) {
+    const next = [...rest].find((i) => order.some((issued) => chain[issued]!.checkIssued(chain[i]!))) ?? [...rest][0]!;
+    order.push(next);
+    rest.delete(next);
+  }
+  if (order.every((index, place) => index === place)) return;
+  const numbers = order.map((index) => index + 1).join(' ');
+  const command = `for n in ${numbers}; do awk "/^-----BEGIN/ {i++} i == $n" ${shellWord(path)}; done > ${shellWord(`${path}.pem`)}`;
+  throw new Error(
+    `tls.cert: the certificates in ${path} are in the wrong order: that of tls.key is the first, and each is followed by that of its issuer; this command orders them: ${command}`,
+  );
+}
+
+function parsePrivateKey(bytes: Buffer, path: string): KeyObject {
   try {
-    return new X509Certificate(pem);
+    return createPrivateKey(bytes);
   } catch (error) {
-    throw new Error(`${setting}: ${path} holds no certificate in PEM`, { cause: error });
+    const hint = keyHint(bytes, bytes.toString('latin1'), path);
+    throw new Error(`tls.key: ${path} holds no private key in PEM without a passphrase${hint}`, { cause: error });
   }
 }
 
-function parsePrivateKey(pem: Buffer, path: string): KeyObject {
+function keyHint(bytes: Buffer, text: string, path: string): string {
+  if (/^-----BEGIN ENCRYPTED|^Proc-Type: 4,ENCRYPTED/m.test(text)) return conversion('PEM, encrypted', 'pkey', path);
+  if (PKCS12.test(beginning(bytes))) return conversion('PKCS #12', 'pkcs12 -nocerts -nodes', path);
+  const isDer = (['pkcs8', 'pkcs1', 'sec1'] as const).some((type) =>
+    succeeds(() => createPrivateKey({ key: bytes, format: 'der', type })),
+  );
+  return isDer ? conversion('DER', 'pkey -inform DER', path) : '';
+}
+
+function beginning(bytes: Buffer): string {
+  return bytes.toString('hex', 0, 24);
+}
+
+/** Tells the form of a file, and the OpenSSL command that makes PEM of it. */
+function conversion(form: string, command: string, path: string): string {
+  return `; it is ${form}, which "openssl ${command} -in ${shellWord(path)} -out ${shellWord(`${path}.pem`)}" converts`;
+}
+
+function shellWord(text: string): string {
+  return /^[\w./+:@-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+function succeeds(work: () => unknown): boolean {
   try {
-    return createPrivateKey(pem);
-  } catch (error) {
-    throw new Error(`tls.key: ${path} holds no private key in PEM, or one with a passphrase`, { cause: error });
+    work();
+    return true;
+  } catch {
+    return false;
   }
 }

@@ -50,6 +50,12 @@ export function settingValue(config: Config, name: SettingName): AnyValue {
   return name.split('.').reduce<unknown>((group, key) => (group as Record<string, unknown>)[key], config) as AnyValue;
 }
 
+/** Gives a system error the setting and the file before its reason, also where it has no file (`EISDIR`). */
+export function nameSetting(error: unknown, name: SettingName, path: string): unknown {
+  if (error instanceof Error && 'syscall' in error) (error as NodeJS.ErrnoException).path = `${name}: ${path}`;
+  return error;
+}
+
 const loopback = new BlockList();
 loopback.addSubnet('127.0.0.0', 8, 'ipv4');
 loopback.addAddress('::1', 'ipv6');

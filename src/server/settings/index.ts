@@ -5,6 +5,7 @@ export {
   conflicts,
   isLoopbackAddress,
   makeConfig,
+  nameSetting,
   type SettingValues,
   settingValue,
   withValues,
