@@ -1,6 +1,3 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { Command } from 'commander';
 import { type Preset, presetText } from '../access/presets.js';
 import { LdapError } from '../ldap/ldap-error.js';
@@ -12,8 +9,7 @@ import { CredentialReader } from '../server/passwords/credentials.js';
 import { hashPolicyOf } from '../server/passwords/hash-policy.js';
 import type { Config } from '../server/settings/index.js';
 import type { Store } from '../store/contract.js';
-import { openLmdbStore } from '../store/lmdb/index.js';
-import { TrialStore } from '../store/trial.js';
+import { withTrialStore } from '../store/trial.js';
 import { CliError, describeError, UsageError } from './exit.js';
 import { onInterruption } from './interruption.js';
 import { noteWriter } from './last-resort.js';
@@ -120,22 +116,18 @@ export async function withTrialDirectory(
   { partition: { store }, schema, address }: OpenDirectory,
   work: (directory: OpenDirectory) => Promise<void>,
 ): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), 'rowan-dry-run-'));
-  const removeFolder = (): void => rmSync(folder, { recursive: true, force: true });
-  const removeHandlers = onInterruption(() => {
-    removeFolder();
-    return '';
-  });
-  try {
+  const tryWork = async (trialStore: Store) => {
     noteWriter();
-    const trialStore = await TrialStore.over(store, await openLmdbStore(folder, { create: true }));
     const partition = await Partition.open(trialStore, schema, { readOnly: true });
     const close = () => partition.close();
     await work({ partition, schema, address, close }).finally(close);
-  } finally {
-    removeHandlers();
-    removeFolder();
-  }
+  };
+  await withTrialStore(store, tryWork, (removeFolder) =>
+    onInterruption(() => {
+      removeFolder();
+      return '';
+    }),
+  );
 }
 
 /** Tells that the entry with the administrator's DN has a password; undefined: it has none, or is not there. */

@@ -31,7 +31,7 @@ export interface CsvMapping {
   readonly attributes: readonly MappedAttribute[];
   /** Values of new entries, for attributes to which the row gives none. */
   readonly constants: readonly FixedAttribute[];
-  /** Values that each row sets, in new and existing entries. */
+  /** Values that each row sets, in new and existing entries, whatever the row itself gives. */
   readonly always: readonly FixedAttribute[];
   readonly gone: GoneAction;
   /** The most entries that a file may remove. A file that would remove more is refused. */
@@ -138,7 +138,6 @@ class MappingReader {
       mostGone: Number(document.mostGone ?? DEFAULT_MOST_GONE),
       delimiter: requireText(document.delimiter ?? ',', 'delimiter'),
     };
-    requireNoOverlap(mapping);
     if (!Number.isInteger(mapping.mostGone) || mapping.mostGone < 0)
       throw new MappingError('mostGone has to be a number of entries');
     if (!/^[^"\r\n]$/.test(mapping.delimiter))
@@ -198,14 +197,4 @@ function toTemplate({ type }: AttributeDescription, item: unknown, label: string
   if (columnsOf(filter).length === 0) throw new MappingError(`${label}.find has to name a column, such as {boss}`);
   parseFilter(filter);
   return { find: filter };
-}
-
-/** Throws if an attribute has a value of `always` and one of the row or of `constants`. Object classes are added up. */
-function requireNoOverlap({ attributes, constants, always }: CsvMapping): void {
-  const others = new Set([...attributes, ...constants].map(({ description }) => description));
-  const double = always.find(({ description }) => others.has(description) && !isClassList(description));
-  if (double)
-    throw new MappingError(
-      `always.${double.description.text}: the attribute has other values in the mapping; keep one`,
-    );
 }

@@ -3,45 +3,24 @@ import { lstat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { type Partition, storeFailureOf } from '../partition/index.js';
-import type { Actor } from '../partition/model/directory-types.js';
-import type { Dn } from '../schema/schema-types.js';
+import { type RecordSettings, recordContext } from './apply-record.js';
 import { type ClaimedFile, Claims } from './claims.js';
-import { readMapping } from './csv-mapping.js';
-import { CsvSource } from './csv-source.js';
-import { type FileContext, FileRun, type FileSettings } from './file-run.js';
-import { type AccountSettings, actorFor } from './identity.js';
-import { DropError, hasCode, ignoreMissing, Layout, maskControls, renameIfPresent } from './layout.js';
+import { type FileContext, FileRun } from './file-run.js';
+import { hasCode, ignoreMissing, Layout, maskControls, renameIfPresent } from './layout.js';
 import { MAX_NAME, nameFault, newToken, parseFileName } from './names.js';
 import { FileFinisher, type FileResult } from './result.js';
 
-export interface DropFolderSettings extends FileSettings {
-  /** The identity whose access rights apply to the changes. Undefined: the administrator, as for `rowan import`. */
-  readonly as: Dn | undefined;
-  readonly accounts: AccountSettings;
+export interface DropFolderSettings extends RecordSettings {
   /** If a process writes no heartbeat for this number of seconds, other processes take its files over. */
   readonly lease: number;
   /** Seconds between two scans of the folder when no file system event arrives. */
   readonly poll: number;
-  /** Mapping file for `.csv` files. Undefined: CSV files are refused. */
-  readonly mapping?: string | undefined;
 }
 
 /** Number of files by result. `failed`: files that could not be finished now, and stay in `target` or `processing`. */
 export type PassResult = Record<FileResult | 'failed', number>;
 
 export type DropFolderLog = Pick<Logger, 'info' | 'warn' | 'error'>;
-
-/** Returns a function that opens CSV files by a mapping file, which is read again for each file. */
-export function csvOpener(
-  mapping: string | undefined,
-  partition: Partition,
-  access?: Actor['access'],
-): FileContext['csvSource'] {
-  return async (file) => {
-    if (mapping === undefined) throw new DropError('no mapping is given for CSV files; give one with --mapping');
-    return CsvSource.open(file, partition, readMapping(mapping, partition.schema), access);
-  };
-}
 
 /** After this number of files `target` is scanned again, in case a file of higher priority has arrived. */
 const FILES_PER_SCAN = 50;
@@ -70,11 +49,10 @@ export class DropFolder {
     log: DropFolderLog,
   ): Promise<DropFolder> {
     const layout = await Layout.open(folder);
-    const actor = await actorFor(partition, settings.as, settings.accounts, log);
     const claims = new Claims(layout, settings.lease * 1000);
     const finisher = new FileFinisher(layout, claims, partition.store, log);
-    const csvSource = csvOpener(settings.mapping, partition, actor.access);
-    return new DropFolder({ layout, claims, finisher, partition, actor, settings, csvSource, log }, settings, log);
+    const context = await recordContext(partition, settings, log);
+    return new DropFolder({ ...context, layout, claims, finisher, log }, settings, log);
   }
 
   /**
@@ -193,19 +171,12 @@ export class DropFolder {
 
   /** Returns the names in `target` in order of processing. Files with unacceptable names are moved to `error`. */
   async #listTarget(result: PassResult): Promise<string[]> {
-    const files: { name: string; priority: number; mtime: number }[] = [];
-    for (const nameBytes of await this.#context.layout.listNames('target')) {
-      const fault = nameFault(nameBytes);
-      if (fault !== undefined) {
-        await this.#refuseName(nameBytes, fault, result);
-        continue;
-      }
-      const name = nameBytes.toString();
-      const stats = await lstat(this.#context.layout.path('target', name)).catch(ignoreMissing);
-      if (stats) files.push({ name, priority: parseFileName(name).priority, mtime: stats.mtimeMs });
+    const names: string[] = [];
+    for (const { nameBytes, fault } of await listTarget(this.#context.layout)) {
+      if (fault === undefined) names.push(nameBytes.toString());
+      else await this.#refuseName(nameBytes, fault, result);
     }
-    files.sort((a, b) => b.priority - a.priority || a.mtime - b.mtime || (a.name < b.name ? -1 : 1));
-    return files.map(({ name }) => name);
+    return names;
   }
 
   async #refuseName(nameBytes: Buffer, reason: string, result: PassResult): Promise<void> {
@@ -216,4 +187,26 @@ export class DropFolder {
     result.error++;
     this.#log.warn({ name, reason }, 'a dropped file is refused');
   }
+}
+
+export interface TargetFile {
+  readonly nameBytes: Buffer;
+  /** Why the name is unacceptable. */
+  readonly fault: string | undefined;
+}
+
+/** Returns the files in `target` in order of processing: by priority, then by age. */
+export async function listTarget(layout: Layout): Promise<TargetFile[]> {
+  const files: (TargetFile & { readonly priority: number; readonly mtime: number })[] = [];
+  for (const nameBytes of await layout.listNames('target')) {
+    const fault = nameFault(nameBytes);
+    const stats = await lstat(layout.bytePath('target', nameBytes)).catch(ignoreMissing);
+    const priority = fault === undefined ? parseFileName(nameBytes.toString()).priority : Infinity;
+    if (stats) files.push({ nameBytes, fault, priority, mtime: stats.mtimeMs });
+  }
+  const compare = (a: (typeof files)[number], b: (typeof files)[number]) =>
+    (b.priority === a.priority ? 0 : b.priority - a.priority) ||
+    a.mtime - b.mtime ||
+    Buffer.compare(a.nameBytes, b.nameBytes);
+  return files.sort(compare);
 }

@@ -1,76 +1,94 @@
+import type { FileHandle } from 'node:fs/promises';
 import { LdapError } from '../ldap/ldap-error.js';
 import type { PartialAttribute } from '../ldap/ldap-types.js';
 import type { Partition } from '../partition/index.js';
 import type { ChangeRecord } from '../records/apply.js';
+import { applyRecord, FileRefusal, openNewFile, openSource, type RecordContext, validate } from './apply-record.js';
 import { valuesOf } from './csv-changes.js';
-import type { FileContext, FileSettings } from './file-run.js';
-import { DropError, Layout, maskControls, openDroppedFile } from './layout.js';
-import { nameFault, parseFileName } from './names.js';
-import { LdifSource, type SourceRecord } from './source.js';
+import { listTarget } from './drop-folder.js';
+import { DropError, Layout, maskControls } from './layout.js';
+import { isExpired, parseFileName } from './names.js';
+import type { RecordSource } from './source.js';
 
-/** Yields lines that describe the changes in the dropped files, without secret values. Changes and moves nothing. */
-export async function* dryRun(
-  folder: string,
-  partition: Partition,
-  { maxBytes, csvSource }: Pick<FileSettings, 'maxBytes'> & Pick<FileContext, 'csvSource'>,
-): AsyncGenerator<string> {
+/**
+ * Applies the dropped files to `trial`, a trial copy of the directory, in the order in which a run does. Yields lines
+ * that say what each file changes and what is refused, without secret values. Moves nothing.
+ */
+export async function* dryRun(folder: string, trial: RecordContext): AsyncGenerator<string> {
   const layout = await Layout.open(folder);
-  for (const nameBytes of (await layout.listNames('target')).sort(Buffer.compare)) {
+  for (const { nameBytes, fault } of await listTarget(layout)) {
     const name = nameBytes.toString();
     yield `${maskControls(name)}:`;
+    const fileName = parseFileName(name);
+    let file: FileHandle | undefined;
     try {
-      const fault = nameFault(nameBytes);
       if (fault !== undefined) throw new DropError(fault);
-      const file = await openDroppedFile(layout.path('target', name), maxBytes);
-      try {
-        const source = parseFileName(name).isCsv ? await csvSource(file) : new LdifSource(file);
-        for await (const record of source.readRecords(0)) yield* describeRecord(partition, record);
-      } finally {
-        await file.close();
+      if (isExpired(fileName)) {
+        yield '  expired';
+        continue;
       }
+      file = await openNewFile(layout, layout.path('target', name), fileName, trial);
+      const source = await openSource(file, fileName, trial);
+      if (trial.settings.validateFirst) await validate(trial, file, fileName, undefined);
+      yield* tryRecords(trial, source);
     } catch (error) {
-      if (!(error instanceof DropError)) throw error;
-      yield `  refused: ${error.message}`;
+      if (error instanceof FileRefusal) yield* error.errors.map(refusalLine);
+      const isRefusal = error instanceof FileRefusal || error instanceof DropError;
+      if (!isRefusal && !(error instanceof LdapError)) throw error;
+      yield `  refused: ${isRefusal ? '' : `${error.result}: `}${error.message}`;
+    } finally {
+      await file?.close();
     }
   }
 }
 
-async function* describeRecord(partition: Partition, source: SourceRecord): AsyncGenerator<string> {
-  try {
-    const record = await source.makeChange();
-    if (record) yield* describeChange(partition, record);
-  } catch (error) {
-    if (!(error instanceof LdapError)) throw error;
-    yield `  refused: line ${source.line}: ${error.message}`;
+async function* tryRecords(trial: RecordContext, source: RecordSource): AsyncGenerator<string> {
+  const counts = { records: 0, applied: 0, unchanged: 0, refused: 0 };
+  for await (const { line, makeChange } of source.readRecords(0)) {
+    const lines: string[] = [];
+    const describeFirst = async () => {
+      const record = await makeChange();
+      if (record) lines.push(...(await describeChange(trial.partition, record)));
+      return record;
+    };
+    const { record, reason } = await applyRecord(trial, { line, makeChange: describeFirst });
+    yield* reason === undefined ? lines : [refusalLine({ line, reason })];
+    counts.records++;
+    counts[reason !== undefined ? 'refused' : record ? 'applied' : 'unchanged']++;
   }
+  const { records, applied, unchanged, refused } = counts;
+  yield `  ${records} records: ${applied} applied, ${unchanged} unchanged, ${refused} refused`;
 }
 
-async function* describeChange(partition: Partition, record: ChangeRecord): AsyncGenerator<string> {
+function refusalLine({ line, reason }: { readonly line: number; readonly reason: string }): string {
+  return `  refused: line ${line}: ${maskControls(reason)}`;
+}
+
+async function describeChange(partition: Partition, record: ChangeRecord): Promise<string[]> {
   const { schema } = partition;
   const formatValues = ({ type, values }: PartialAttribute): string => {
     if (values.length === 0) return '(none)';
     return schema.requireDescription(type).type.secret ? '(secret)' : maskControls(values.map(String).join(', '));
   };
+  const dn = maskControls(record.dn);
   switch (record.kind) {
     case 'add':
-      yield `  add ${record.dn}`;
-      for (const attribute of record.attributes) yield `    ${attribute.type}: ${formatValues(attribute)}`;
-      return;
+      return [`  add ${dn}`, ...record.attributes.map((one) => `    ${one.type}: ${formatValues(one)}`)];
     case 'delete':
-      yield `  remove ${record.dn}`;
-      return;
+      return [`  remove ${dn}`];
     case 'modrdn':
-      yield `  rename ${record.dn} to ${record.newRdn}${record.newSuperior ? ` below ${record.newSuperior}` : ''}`;
-      return;
+      return [`  rename ${dn} to ${record.newRdn}${record.newSuperior ? ` below ${record.newSuperior}` : ''}`];
     case 'modify': {
       const entry = await partition.read(schema.parseDn(record.dn), { manageDsaIT: true });
-      yield `  change ${record.dn}`;
-      for (const { operation, attribute } of record.changes) {
-        const values = valuesOf(schema, entry, schema.requireDescription(attribute.type));
-        const presentText = formatValues({ type: attribute.type, values });
-        if (operation === 'replace') yield `    ${attribute.type}: ${presentText} -> ${formatValues(attribute)}`;
-        else yield `    ${attribute.type}: ${presentText}, ${operation} ${formatValues(attribute)}`;
-      }
+      return [
+        `  change ${dn}`,
+        ...record.changes.map(({ operation, attribute }) => {
+          const values = valuesOf(schema, entry, schema.requireDescription(attribute.type));
+          const presentText = formatValues({ type: attribute.type, values });
+          const isReplaced = operation === 'replace';
+          return `    ${attribute.type}: ${presentText}${isReplaced ? ' ->' : `, ${operation}`} ${formatValues(attribute)}`;
+        }),
+      ];
     }
   }
 }

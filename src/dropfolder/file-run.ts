@@ -1,8 +1,7 @@
 import type { FileHandle } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { LdapError } from '../ldap/ldap-error.js';
-import { type Partition, storeFailureOf } from '../partition/index.js';
-import type { Actor } from '../partition/model/directory-types.js';
+import { storeFailureOf } from '../partition/index.js';
 import {
   attachedRecord,
   beginDrop,
@@ -14,15 +13,20 @@ import {
   readRefusals,
   recordRefusal,
 } from '../partition/model/drop-rows.js';
-import type { PasswordPolicy } from '../password/index.js';
-import { applyChange } from '../records/apply.js';
-import { ImportedPasswords, PasswordCounts } from '../records/passwords.js';
+import {
+  applyRecord,
+  FileRefusal,
+  MAX_REASON,
+  openNewFile,
+  openSource,
+  type RecordContext,
+  validate,
+} from './apply-record.js';
 import type { ClaimedFile, Claims } from './claims.js';
 import { DropError, errorCodeOf, isTransient, type Layout, openDroppedFile } from './layout.js';
-import { type FileName, parseFileName } from './names.js';
+import { type FileName, isExpired, parseFileName } from './names.js';
 import type { FileFinisher, FileResult } from './result.js';
-import { LdifSource, type RecordSource, type SourceRecord } from './source.js';
-import { validate } from './validate.js';
+import type { RecordSource, SourceRecord } from './source.js';
 
 /**
  * The most attempts at one record. An attempt fails when a guard shows that another process has applied the record,
@@ -31,40 +35,23 @@ import { validate } from './validate.js';
 const MAX_STALLED_ATTEMPTS = 10;
 const PROGRESS_UNKNOWN =
   'its progress is not known in this directory: records of it may have been applied, and none was now; see which were, and drop the others';
-/** The most characters of a reason that are stored. */
-const MAX_REASON = 500;
 
-export interface FileSettings {
-  /** The longest file in bytes. Longer files are refused. */
-  readonly maxBytes: number;
-  /** Whether the whole file is checked against the schema before its first record is applied. */
-  readonly validateFirst: boolean;
-  readonly policy: PasswordPolicy;
-}
-
-export interface FileContext {
+export interface FileContext extends RecordContext {
   readonly layout: Layout;
   readonly claims: Claims;
   readonly finisher: FileFinisher;
-  readonly partition: Partition;
-  readonly actor: Actor;
-  readonly settings: FileSettings;
-  /** Opens a `.csv` file. Throws `DropError` when its records cannot be read. */
-  readonly csvSource: (file: FileHandle) => Promise<RecordSource>;
   readonly log: Pick<Logger, 'error'>;
 }
 
 export class FileRun {
   readonly #context: FileContext;
   readonly #fileName: FileName;
-  readonly #passwords: ImportedPasswords;
   #claimedFile: ClaimedFile;
 
   constructor(context: FileContext, claimed: ClaimedFile) {
     this.#context = context;
     this.#claimedFile = claimed;
     this.#fileName = parseFileName(claimed.claim.name);
-    this.#passwords = new ImportedPasswords(context.partition.schema, context.settings.policy, true);
   }
 
   get claimedFile(): ClaimedFile {
@@ -82,12 +69,15 @@ export class FileRun {
       const result = await finisher.resume(this.#claimedFile);
       if (result) return result;
     }
-    if (this.#isExpired()) return finisher.finishUnapplied(this.#claimedFile, { result: 'expired' });
+    if (!this.#claimedFile.claim.isBegun && isExpired(this.#fileName))
+      return finisher.finishUnapplied(this.#claimedFile, { result: 'expired' });
     let file: FileHandle | undefined;
     let source: RecordSource | undefined;
     try {
       file = await this.#openFile();
-      source = await this.#openSource(file);
+      source = await openSource(file, this.#fileName, this.#context);
+      if (this.#context.settings.validateFirst && !this.#claimedFile.claim.isBegun)
+        await validate(this.#context, file, this.#fileName, signal);
       return await this.#applyRecords(source, signal);
     } catch (error) {
       if (signal?.aborted || isRetryable(error)) throw error;
@@ -135,29 +125,11 @@ export class FileRun {
     return finisher.finishUnapplied(this.#claimedFile, { result: 'error', reason: PROGRESS_UNKNOWN });
   }
 
-  #isExpired(): boolean {
-    const { expiry } = this.#fileName;
-    return !this.#claimedFile.claim.isBegun && expiry !== undefined && expiry <= Date.now();
-  }
-
   async #openFile(): Promise<FileHandle> {
-    const { layout, settings, actor } = this.#context;
     const { path, claim } = this.#claimedFile;
-    await actor.access?.renew();
-    if (claim.isBegun) return openDroppedFile(path, Infinity);
-    if (this.#fileName.replyTo !== '') await layout.openReplyFolder(this.#fileName.replyTo);
-    return openDroppedFile(path, settings.maxBytes);
-  }
-
-  async #openSource(file: FileHandle): Promise<RecordSource> {
-    const { csvSource, partition, settings } = this.#context;
-    const { isBegun } = this.#claimedFile.claim;
-    const source = this.#fileName.isCsv ? await csvSource(file) : new LdifSource(file);
-    if (isBegun || !settings.validateFirst) return source;
-    const { count, errors } = await validate(partition, source);
-    if (count > 0)
-      throw new FileRefusal(`records that the schema does not allow: ${count}; nothing was applied`, errors);
-    return source;
+    if (!claim.isBegun) return openNewFile(this.#context.layout, path, this.#fileName, this.#context);
+    await this.#context.actor.access?.renew();
+    return openDroppedFile(path, Infinity);
   }
 
   async #applyRecords(source: RecordSource, signal: AbortSignal | undefined): Promise<FileResult | undefined> {
@@ -230,29 +202,14 @@ export class FileRun {
   }
 
   async #applyRecord(sourceRecord: SourceRecord, number: number): Promise<void> {
-    const { partition, actor } = this.#context;
-    const { store } = partition;
+    const { store } = this.#context.partition;
     const { token, name } = this.#claimedFile.claim;
-    try {
-      const record = await sourceRecord.makeChange();
-      if (!record) return await markUnchanged(store, token, name, number);
-      const attachedSteps = attachedRecord(store, token, name, number);
-      await applyChange(partition, record, actor, this.#passwords, new PasswordCounts(), attachedSteps);
-    } catch (error) {
-      if (!(error instanceof LdapError) || storeFailureOf(error) || error.result === 'busy') throw error;
-      const reason = `${error.result}: ${error.message}`.slice(0, MAX_REASON);
-      await recordRefusal(store, token, name, { number, line: sourceRecord.line, reason, dn: sourceRecord.dn });
-    }
-  }
-}
-
-/** Thrown to refuse the file: no more of its records will be applied. */
-class FileRefusal extends Error {
-  readonly errors: readonly { readonly line: number; readonly reason: string }[];
-
-  constructor(message: string, errors: FileRefusal['errors'] = []) {
-    super(message);
-    this.errors = errors;
+    const attachedSteps = attachedRecord(store, token, name, number);
+    const { record, reason } = await applyRecord(this.#context, sourceRecord, attachedSteps);
+    if (reason !== undefined) {
+      const { line, dn } = sourceRecord;
+      await recordRefusal(store, token, name, { number, line, reason, dn });
+    } else if (!record) await markUnchanged(store, token, name, number);
   }
 }
 

@@ -64,6 +64,10 @@ export function nameFault(name: Buffer): string | undefined {
   return undefined;
 }
 
+export function isExpired({ expiry }: FileName): boolean {
+  return expiry !== undefined && expiry <= Date.now();
+}
+
 /** The fields of a file name in `processing`. */
 export interface Claim {
   /** Identifies the delivery: 32 hexadecimal digits, the same until the file is finished. */

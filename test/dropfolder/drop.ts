@@ -2,7 +2,9 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
+import { recordContext } from '../../src/dropfolder/apply-record.js';
 import { DropFolder, type DropFolderSettings, type PassResult } from '../../src/dropfolder/drop-folder.js';
+import { dryRun } from '../../src/dropfolder/dry-run.js';
 import type { Receipt } from '../../src/dropfolder/result.js';
 import { META_TABLE } from '../../src/partition/model/tables.js';
 import { DEFAULT_POLICY } from '../../src/password/policy.js';
@@ -79,6 +81,16 @@ export class Drop {
     const result = await drop.runPass(signal);
     await drop.close();
     return { result, log: lines.join('') };
+  }
+
+  /** The lines of a dry run. */
+  async dry({ partition }: Fixture, given: Partial<DropFolderSettings> = {}): Promise<string[]> {
+    const log = pino({ enabled: false });
+    const lines: string[] = [];
+    await (await recordContext(partition, dropSettings(given), log)).withTrial(async (trial) => {
+      for await (const line of dryRun(this.folder, trial)) lines.push(line);
+    });
+    return lines;
   }
 
   remove(): void {

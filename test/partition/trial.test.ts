@@ -59,6 +59,32 @@ for (const engine of NEAR_ENGINES) {
       await fixture.expectClean();
     });
 
+    it('finds by indexes and by reading all entries what was written, and no longer what was deleted', async () => {
+      const ids = (from: Fixture, filter: string) => from.find(filter, { base: PEOPLE });
+      await fixture.person('bob', PEOPLE, { description: 'x' });
+      await trial.person('eve', PEOPLE, { mail: 'eve@example.com', description: 'x' });
+      await trial.modify(
+        `cn=ann,${PEOPLE}`,
+        change('replace', 'mail', 'a@example.com'),
+        change('add', 'description', 'x'),
+      );
+      await trial.delete(`cn=bob,${PEOPLE}`);
+      await load(`cn=loaded,${PEOPLE}`);
+      const [ann, bob, eve, loaded] = ['ann', 'bob', 'eve', 'loaded'].map((cn) => `cn=${cn},${PEOPLE}`);
+      expect(await ids(trial, '(mail=ann@example.com)')).to.deep.equal([]);
+      expect(await ids(trial, '(mail=a@example.com)')).to.deep.equal([ann]);
+      expect(await ids(trial, '(mail=*)')).to.deep.equal([ann, eve]);
+      expect(await ids(trial, '(description=x)')).to.deep.equal([ann, eve]);
+      expect(await ids(trial, '(objectClass=person)')).to.deep.equal([ann, eve, loaded]);
+      expect(await ids(trial, '(mail=e*)')).to.deep.equal([eve]);
+      await trial.rename(eve!, 'cn=eva');
+      await trial.modify(`cn=eva,${PEOPLE}`, change('replace', 'mail', 'ann@example.com'));
+      expect(await ids(trial, '(mail=ann@*)')).to.deep.equal([`cn=eva,${PEOPLE}`]);
+      expect(await ids(fixture, '(description=x)')).to.deep.equal([bob]);
+      expect(await ids(fixture, '(mail=*)')).to.deep.equal([ann]);
+      await fixture.expectClean();
+    });
+
     it('refuses of a bulk load what is there, in the directory or in the load, and has its parents', async () => {
       await trial.delete(`cn=ann,${PEOPLE}`);
       expect(await load(`cn=ann,${PEOPLE}`, `cn=x,cn=ann,${PEOPLE}`, `cn=y,cn=gone,${PEOPLE}`, PEOPLE)).to.have.length(

@@ -1,12 +1,12 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import { csvOpener, DropFolder, type DropFolderSettings, type PassResult } from '../../dropfolder/drop-folder.js';
+import { recordContext } from '../../dropfolder/apply-record.js';
+import { DropFolder, type DropFolderSettings, type PassResult } from '../../dropfolder/drop-folder.js';
 import { dryRun } from '../../dropfolder/dry-run.js';
-import { actorFor } from '../../dropfolder/identity.js';
 import { DropError } from '../../dropfolder/layout.js';
 import { hashPolicyOf } from '../../server/passwords/hash-policy.js';
 import { CliError, pluralize } from '../exit.js';
 import { createLog } from '../log.js';
-import { type OpenDirectory, parseDnArgument, withDirectory } from '../open-directory.js';
+import { type OpenDirectory, parseDnArgument, withDirectory, withTrialDirectory } from '../open-directory.js';
 import { directoryCommand, resolveSettings, type Settings } from '../options.js';
 
 const EXAMPLES = `
@@ -59,12 +59,11 @@ async function runFolder(
   flags: DropFlags,
 ): Promise<void> {
   if (flags.dryRun) {
-    const { as, accounts } = makeSettings(directory, settings, flags);
-    const { access } = await actorFor(directory.partition, as, accounts, createLog(settings.config));
-    const csvSource = csvOpener(flags.mapping, directory.partition, access);
-    for await (const line of dryRun(folder, directory.partition, { ...flags, csvSource }))
-      process.stdout.write(`${line}\n`);
-    return;
+    const log = createLog(settings.config);
+    return withTrialDirectory(directory, async ({ partition }) => {
+      const trial = await recordContext(partition, makeSettings(directory, settings, flags), log);
+      for await (const line of dryRun(folder, trial)) process.stdout.write(`${line}\n`);
+    });
   }
   const stopController = new AbortController();
   const stop = (): void => stopController.abort();
@@ -98,7 +97,7 @@ export function addDropFolder(program: Command): void {
     .option('--as <dn>', 'with the rights of this entry (default: the administrator)')
     .option('--mapping <file>', 'YAML file that says how rows of .csv files become entries')
     .option('--dry-run', 'print what the files in target would change, and change nothing')
-    .option('--validate-first', 'check a whole file against the schema before its first record is applied')
+    .option('--validate-first', 'try a whole file before its first record is applied, and apply none if one is refused')
     .option('--max-bytes <number>', 'refuse longer files', parsePositive, GIB)
     .option('--lease <seconds>', 'take over files of a process that has been silent for this time', parsePositive, 60)
     .option('--poll <seconds>', 'look for files at least at this interval', parsePositive, 5)

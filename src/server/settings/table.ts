@@ -363,7 +363,7 @@ export const settings = {
   },
   'dropfolder.validateFirst': {
     ...boolean(false, 'next run'),
-    help: 'Check a whole dropped file against the schema before its first record is applied.',
+    help: 'Try a whole dropped file before its first record is applied, and apply none of it if one is refused.',
   },
   'dropfolder.maxBytes': {
     ...size(1024 ** 3, { min: 1024, max: 1024 ** 4 }, 'next run'),
