@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
 import { parseFilter } from '../ldap/filter-text.js';
+import type { Partition } from '../partition/index.js';
 import type { Schema } from '../schema/schema.js';
 import type { AttributeDescription, AttributeType, Dn } from '../schema/schema-types.js';
 import { DropError } from './layout.js';
@@ -50,6 +51,26 @@ export function mappedColumns({ key, dn, attributes }: CsvMapping): Set<string> 
   );
   const columns = [dn, ...templates].flatMap(columnsOf);
   return new Set([key.column, ...columns]);
+}
+
+/** Returns a warning for each attribute by which rows find entries and that has no complete index. */
+export function indexWarnings(
+  { key, attributes }: CsvMapping,
+  partition: Pick<Partition, 'indexes' | 'schema'>,
+): string[] {
+  const filters = attributes.flatMap((one) =>
+    one.templates.flatMap((item) => (typeof item === 'string' ? [] : item.find)),
+  );
+  // The attributes that are compared with a column.
+  const names = filters.flatMap((filter) =>
+    [...filter.matchAll(/\(([\w.;-]+)[^()=]*=[^()]*\{/g)].map((match) => match[1]!),
+  );
+  const descriptions = [key.attribute, ...names.map((name) => partition.schema.requireDescription(name))];
+  const indexed = new Set(partition.indexes().flatMap(({ oid, state }) => (state === 'ready' ? oid : [])));
+  const missing = new Set(descriptions.flatMap(({ type }) => (indexed.has(type.oid) ? [] : type.name)));
+  return [...missing].map(
+    (name) => `'${name}' has no index, and each row reads all entries; run: rowan index add ${name}`,
+  );
 }
 
 const COLUMN_REFERENCES = /\{([^{}]+)\}/g;

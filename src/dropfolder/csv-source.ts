@@ -24,6 +24,7 @@ import {
   fillDn,
   fillTemplate,
   fillValue,
+  indexWarnings,
   isClassList,
   mappedColumns,
   type ValueTemplate,
@@ -46,12 +47,14 @@ export class CsvSource implements RecordSource {
   /** Keys of all rows, normalized by the equality rule of the key attribute. */
   readonly #rowKeys = new Set<string>();
   #rowCount = 0;
+  readonly warnings: readonly string[];
 
   private constructor(file: FileHandle, partition: Partition, mapping: CsvMapping, access: Access | undefined) {
     this.#file = file;
     this.#partition = partition;
     this.#mapping = mapping;
     this.#access = access;
+    this.warnings = indexWarnings(mapping, partition);
   }
 
   /**

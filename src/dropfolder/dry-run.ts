@@ -29,6 +29,7 @@ export async function* dryRun(folder: string, trial: RecordContext): AsyncGenera
       }
       file = await openNewFile(layout, layout.path('target', name), fileName, trial);
       const source = await openSource(file, fileName, trial);
+      yield* (source.warnings ?? []).map((warning) => `  warning: ${warning}`);
       if (trial.settings.validateFirst) await validate(trial, file, fileName, undefined);
       yield* tryRecords(trial, source);
     } catch (error) {

@@ -40,7 +40,7 @@ export interface FileContext extends RecordContext {
   readonly layout: Layout;
   readonly claims: Claims;
   readonly finisher: FileFinisher;
-  readonly log: Pick<Logger, 'error'>;
+  readonly log: Pick<Logger, 'error' | 'warn'>;
 }
 
 export class FileRun {
@@ -76,6 +76,8 @@ export class FileRun {
     try {
       file = await this.#openFile();
       source = await openSource(file, this.#fileName, this.#context);
+      const { name, token: delivery } = this.#claimedFile.claim;
+      for (const warning of source.warnings ?? []) this.#context.log.warn({ name, delivery }, warning);
       if (this.#context.settings.validateFirst && !this.#claimedFile.claim.isBegun)
         await validate(this.#context, file, this.#fileName, signal);
       return await this.#applyRecords(source, signal);

@@ -15,6 +15,8 @@ export interface SourceRecord {
 
 /** The records of a file. The file can be read repeatedly. */
 export interface RecordSource {
+  /** What makes the records slow to apply, and what helps. */
+  readonly warnings?: readonly string[];
   /** Yields the records from number `doneCount` on (from 0). `refusedDns`: DNs of refused records without a line. */
   readRecords(doneCount: number, refusedDns?: ReadonlySet<string>): AsyncGenerator<SourceRecord>;
   /** Yields the refused records as LDIF with the reasons as comments. `refusals` are in the order of the records. */

@@ -152,6 +152,24 @@ describe('rowan doctor', () => {
     expect(existsSync(sandbox.path('audit'))).to.equal(false);
   });
 
+  it('finds the indexes that the mapping of the drop folder lacks', async () => {
+    const mapping = sandbox.path('mapping.yaml');
+    writeFileSync(
+      mapping,
+      `key: { column: id, attribute: employeeNumber }\nbase: ${SUFFIX}\ndn: uid={id},${SUFFIX}\nattributes: {}\n`,
+    );
+    expect(of('indexes', await findings([...FREE, '--dropfolder-mapping', mapping]))).to.deep.equal({
+      check: 'indexes',
+      state: 'warning',
+      text: "dropfolder.mapping: 'employeeNumber' has no index, and each row reads all entries",
+      remedy: 'rowan index add employeeNumber',
+    });
+    writeFileSync(mapping, 'key: 1\n');
+    expect(of('indexes', await findings([...FREE, '--dropfolder-mapping', mapping], 'indexes')).text).to.match(
+      /mapping.yaml: key has to be a map/,
+    );
+  });
+
   it('finds the HTTP port that another program has, and the token file that is missing', async () => {
     const other = createServer((socket) => socket.destroy()).listen(0, '127.0.0.1');
     await once(other, 'listening');

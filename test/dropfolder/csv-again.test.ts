@@ -208,6 +208,25 @@ describe('CSV files in a drop folder, dropped again', () => {
     }
   });
 
+  it('a dry run and the log of a run say which indexes are missing', async () => {
+    const boss = 'manager: { find: "(&(objectClass=person)(departmentNumber={boss})(uid={boss}))" }';
+    writeFileSync(mapping, `${MAPPING.replace('sn: name', `sn: name, ${boss}`)}`);
+    const warnings = ['employeeNumber', 'departmentNumber'].map(
+      (name) => `'${name}' has no index, and each row reads all entries; run: rowan index add ${name}`,
+    );
+    if (fixture.partition.indexes().some(({ attribute }) => attribute === 'employeeNumber'))
+      await fixture.partition.dropIndex('employeeNumber');
+    drop.drop('a.csv', 'id,login,name,boss\n');
+    const lines = () => drop.dry(fixture, { mapping });
+    expect(await lines()).to.include.members(warnings.map((text) => `  warning: ${text}`));
+    const { log } = await drop.pass(fixture, { mapping });
+    for (const text of warnings) expect(log).to.contain(text);
+    for (const name of ['employeeNumber', 'departmentNumber']) await fixture.partition.addIndex(name);
+    await fixture.partition.buildIndexes();
+    drop.drop('b.csv', 'id,login,name,boss\n');
+    expect((await lines()).join()).not.to.contain('warning');
+  });
+
   it('a second run of a random file over random entries applies nothing', () =>
     seeded(async (random) => {
       for (let round = 0; round < rounds(12, 300); round++) {

@@ -78,6 +78,7 @@ describe('CSV files in a drop folder', () => {
     await passes(ADA + LI);
     expect(await dryLines('1,ada,Ada,Brandt-Meyer,,,sesame\n3,xi,Xi,Wu,,,sesame\n')).to.deep.equal([
       'hr.csv:',
+      "  warning: 'employeeNumber' has no index, and each row reads all entries; run: rowan index add employeeNumber",
       `  change uid=ada,${PEOPLE}`,
       '    sn: Brandt -> Brandt-Meyer',
       '    cn: Ada Brandt -> Ada Brandt-Meyer',

@@ -1,3 +1,4 @@
+import { indexWarnings, readMapping } from '../../dropfolder/csv-mapping.js';
 import { latestCsn } from '../../partition/feed/history.js';
 import { readSource } from '../../partition/index.js';
 import { csnMicros } from '../../partition/model/csn.js';
@@ -57,8 +58,8 @@ export async function checkClock({ partition }: OpenDirectory): Promise<Finding[
   return [fault(text, 'set the clocks of all front ends by a time server ("timedatectl" shows it)')];
 }
 
-/** Checks that all indexes are complete, and that searches lack none. */
-export async function checkIndexes({ partition }: OpenDirectory): Promise<Finding[]> {
+/** Checks that all indexes are complete, and that neither searches nor the mapping of the drop folder lack one. */
+export async function checkIndexes({ partition }: OpenDirectory, settings?: Settings): Promise<Finding[]> {
   const findings = partition.indexes().flatMap(({ attribute, state }) => {
     if (state === 'ready') return [];
     if (state === 'lost') return [fault(`the index on ${attribute} is lost, and out of use`, 'run "rowan repair"')];
@@ -69,5 +70,11 @@ export async function checkIndexes({ partition }: OpenDirectory): Promise<Findin
   const { length } = await partition.indexProposals();
   if (length > 0)
     findings.push(warning(`searches lack ${pluralize(length, 'index', 'indexes')}`, 'see "rowan index proposals"'));
+  const mapping = settings?.config.dropfolder.mapping;
+  if (mapping !== undefined)
+    for (const text of indexWarnings(readMapping(mapping, partition.schema), partition)) {
+      const [problem, remedy] = text.split('; run: ') as [string, string];
+      findings.push(warning(`dropfolder.mapping: ${problem}`, remedy));
+    }
   return findings.length > 0 ? findings : [ok('all are complete')];
 }
