@@ -19,11 +19,15 @@ function checkSecret(secret: Buffer, origin: string): Buffer {
 
 /** Reads a password file. A line end at the end of the file, as editors add, is not part of the password. */
 export function readPasswordFile(path: string): Buffer {
-  const bytes = readFileSync(path);
+  return checkSecret(withoutLineEnd(readFileSync(path)), path);
+}
+
+/** Removes a LF, a CR or a CR and LF at the end. */
+export function withoutLineEnd(bytes: Buffer): Buffer {
   let end = bytes.length;
   if (end > 0 && bytes[end - 1] === 0x0a) end--;
   if (end > 0 && bytes[end - 1] === 0x0d) end--;
-  return checkSecret(bytes.subarray(0, end), path);
+  return bytes.subarray(0, end);
 }
 
 export async function readPasswordInput(): Promise<Buffer> {

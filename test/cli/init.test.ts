@@ -39,6 +39,18 @@ describe('cli: init', () => {
     expect(await rowanDoes(['check', '--data', data])).to.equal('no breach found\n');
   });
 
+  it('takes a password from a variable without the line end, as from a file', async () => {
+    const data = sandbox.path('line-end');
+    await rowanDoes(init(data), { env: { ROWAN_ADMIN_PASSWORD: `${PASSWORD}\r\n` } });
+    const server = await serve(data);
+    const client = await RawClient.open(server.port);
+    expect([await client.bind(ADMIN, `${PASSWORD}\r\n`), await client.bind(ADMIN, PASSWORD)]).to.deep.equal([49, 0]);
+    client.close();
+    await server.stop();
+    const env = { ROWAN_ADMIN_PASSWORD: '\n' };
+    expect((await rowan(init(sandbox.path('empty')), { env })).stderr).to.match(/is set but empty/);
+  });
+
   it('says what a bad DN should be, with exit code 2, before there is a folder', async () => {
     const cases: [string[], RegExp][] = [
       [['--suffix', 'bad', '--admin-dn', ADMIN], /'bad' has no '='; a DN is written like/],

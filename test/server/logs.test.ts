@@ -8,6 +8,7 @@ import { ControlOid, ExtendedOid } from '../../src/protocol/oids.js';
 import { contextTag, OCTET_STRING } from '../../src/protocol/tags.js';
 import type { SettingValues } from '../../src/server/settings/index.js';
 import { run } from '../cli/rowan.js';
+import { encodeApplicationPasswords, encodeCancel } from '../protocol/client-values.js';
 import { ADMIN, attributes, CHEAP, PEOPLE, personAttributes, personDn, start } from './directory.js';
 import { RawClient, simpleBind } from './raw-client.js';
 
@@ -112,6 +113,39 @@ describe('server: logs', () => {
     expect(new Date(search.local_time as string).toISOString()).to.equal(search.local_time);
     expect(refused).to.include({ err: 2 }).and.not.to.have.property('sid');
     expect(renamed).to.include({ target_dn: personDn('p1'), newrdn: 'uid=p9', newsup: PEOPLE, err: 0 });
+  });
+
+  it('an extended operation names its target', async () => {
+    const identified = (name: string): Buffer =>
+      writeSequence((writer) => writer.octetString(contextTag(0), Buffer.from(name)));
+    const lines = await accessLog(async (client) => {
+      const extended = async (oid: string, value?: Buffer): Promise<void> => {
+        await client.request({ op: 'extended', oid, value });
+      };
+      await client.bind(ADMIN.dn, ADMIN.password);
+      await extended(ExtendedOid.passwordModify, identified(`dn:${personDn('p1')}`));
+      await extended(ExtendedOid.passwordModify, identified('hush hush'));
+      await extended(ExtendedOid.passwordModify);
+      await extended(ExtendedOid.passwordModify, Buffer.from('malformed'));
+      await extended(
+        ExtendedOid.applicationPasswords,
+        encodeApplicationPasswords({ action: 'list', entry: personDn('p0') }),
+      );
+      await extended(ExtendedOid.cancel, encodeCancel(77));
+      await extended(ExtendedOid.whoAmI);
+    });
+    const targets = lines
+      .filter(({ operation }) => operation === 'EXT')
+      .map(({ target_dn: dn, target_op: messageId, err }) => [dn, messageId, err]);
+    expect(targets).to.deep.equal([
+      [personDn('p1'), undefined, 0],
+      ['hidden', undefined, targets[1]![2]],
+      [ADMIN.dn, undefined, targets[2]![2]],
+      [undefined, undefined, 2],
+      [personDn('p0'), undefined, 0],
+      [undefined, 77, 119],
+      [undefined, undefined, 0],
+    ]);
   });
 
   it('whatever a client sends, each line is one JSON object in one line', async () => {

@@ -4,7 +4,7 @@ import { collectValues } from '../config/index.js';
 import { UsageError } from '../exit.js';
 import { createDirectory } from '../open-directory.js';
 import { directoryCommand, resolveSettings } from '../options.js';
-import { canPrompt, generatePassword, promptNewPassword, readPasswordFile } from '../secrets.js';
+import { canPrompt, generatePassword, promptNewPassword, readPasswordFile, withoutLineEnd } from '../secrets.js';
 import { requireEmptyFolder } from '../store.js';
 
 const EXAMPLES = `
@@ -41,8 +41,9 @@ async function readAdminPassword(adminDn: string, file: string | undefined): Pro
   if (file !== undefined) return { password: readPasswordFile(file), isGenerated: false };
   const variable = process.env.ROWAN_ADMIN_PASSWORD;
   if (variable !== undefined) {
-    if (variable === '') throw new UsageError('ROWAN_ADMIN_PASSWORD is set but empty');
-    return { password: Buffer.from(variable), isGenerated: false };
+    const password = withoutLineEnd(Buffer.from(variable));
+    if (password.length === 0) throw new UsageError('ROWAN_ADMIN_PASSWORD is set but empty');
+    return { password, isGenerated: false };
   }
   if (canPrompt()) return { password: await promptNewPassword(adminDn), isGenerated: false };
   return { password: Buffer.from(generatePassword()), isGenerated: true };

@@ -253,7 +253,8 @@ export class Requests {
       search: operation.searchReport,
       bindFailure: operation.bindFailure,
       description: () =>
-        operation.description ?? (message && describeRequest(message.request, message.controls, schema)),
+        operation.description ??
+        (message && describeRequest(message.request, message.controls, schema, this.session.dn)),
       changeText: () =>
         operation.changeText ?? (message && formatRequestChange(message.request, schema, this.session.dn)),
     });

@@ -46,7 +46,9 @@ export async function runLongRequest(services: Services, request: LongRequest, r
       advice: searchReport.advice(),
     },
     changeText: isAudited ? formatRequestChange(message.request, services.schema, scope.session.dn) : undefined,
-    description: request.isObserved ? describeRequest(message.request, message.controls, services.schema) : undefined,
+    description: request.isObserved
+      ? describeRequest(message.request, message.controls, services.schema, scope.session.dn)
+      : undefined,
   };
 }
 

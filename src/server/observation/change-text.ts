@@ -1,10 +1,10 @@
 import type { PartialAttribute } from '../../ldap/ldap-types.js';
 import { formatChange, formatComment, isAttributeDescription, type LdifChange } from '../../ldif/index.js';
 import { decodeApplicationPasswords } from '../../protocol/extended/application-passwords.js';
-import { decodePasswordModify } from '../../protocol/extended/password-modify.js';
 import type { ExtendedRequest, Request } from '../../protocol/ldap-messages.js';
 import { ExtendedOid } from '../../protocol/oids.js';
 import type { Schema } from '../../schema/schema.js';
+import { accountOf } from './request-description.js';
 
 /** Longest value that a text has, in bytes. */
 const MAX_VALUE = 8 * 1024;
@@ -42,17 +42,15 @@ function changeOf(request: Request, values: ShownValues, boundAs: string): LdifC
   }
 }
 
-/** The password operations name an account by an authzId (RFC 4513 §5.2.1.8) or a DN. */
-function passwordChange({ oid, value }: ExtendedRequest, boundAs: string): LdifChange | undefined {
+function passwordChange(request: ExtendedRequest, boundAs: string): LdifChange | undefined {
+  const dn = accountOf(request, boundAs);
+  if (dn === undefined) return undefined;
   const attribute = { type: 'userPassword', values: [CHANGED] };
-  if (oid === ExtendedOid.passwordModify) {
-    const dn = (decodePasswordModify(value).userIdentity ?? boundAs).replace(/^dn:/i, '');
+  if (request.oid === ExtendedOid.passwordModify)
     return { kind: 'modify', dn, changes: [{ operation: 'replace', attribute }] };
-  }
-  if (oid !== ExtendedOid.applicationPasswords) return undefined;
-  const { action, entry = boundAs } = decodeApplicationPasswords(value);
+  const { action } = decodeApplicationPasswords(request.value);
   if (action === 'list') return undefined;
-  return { kind: 'modify', dn: entry, changes: [{ operation: action === 'add' ? 'add' : 'delete', attribute }] };
+  return { kind: 'modify', dn, changes: [{ operation: action === 'add' ? 'add' : 'delete', attribute }] };
 }
 
 /** Decides which values of a request are shown, and keeps what was left out. */

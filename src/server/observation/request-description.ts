@@ -2,8 +2,11 @@ import { formatFilter } from '../../ldap/filter-text.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Scope } from '../../ldap/ldap-types.js';
 import { decodeSessionTracking, type SessionTracking } from '../../protocol/controls/session-tracking.js';
-import type { Control, Request } from '../../protocol/ldap-messages.js';
-import { ControlOid } from '../../protocol/oids.js';
+import { decodeApplicationPasswords } from '../../protocol/extended/application-passwords.js';
+import { decodeCancel } from '../../protocol/extended/cancel.js';
+import { decodePasswordModify } from '../../protocol/extended/password-modify.js';
+import type { Control, ExtendedRequest, Request } from '../../protocol/ldap-messages.js';
+import { ControlOid, ExtendedOid } from '../../protocol/oids.js';
 import type { Schema } from '../../schema/schema.js';
 import { hideSecrets, hideSecretsInDn } from './hidden-values.js';
 
@@ -18,7 +21,7 @@ const FILTER_LIMITS = { maxText: MAX_TEXT, maxValue: MAX_TEXT };
  * client wrote them: a log has to escape control characters. Texts longer than `MAX_TEXT` end with `…`.
  */
 export interface RequestDescription {
-  /** Base of a search, name of a bind, or DN of the entry; undefined: the operation names no entry. */
+  /** Base of a search, name of a bind, or DN of the entry or account; undefined: the operation names none. */
   readonly target?: string;
   readonly scope?: Scope;
   readonly filter?: string;
@@ -34,15 +37,21 @@ export interface RequestDescription {
   readonly newRdn?: string;
   readonly newSuperior?: string;
   readonly deleteOldRdn?: boolean;
-  /** messageID of the operation that an abandon names. */
+  /** messageID of the operation that an abandon or a cancel names. */
   readonly abandonedId?: number;
   /** OIDs. */
   readonly controls?: readonly string[];
   readonly sessionTracking?: SessionTracking | undefined;
 }
 
-export function describeRequest(request: Request, controls: readonly Control[], schema: Schema): RequestDescription {
-  const description = describeOperation(request, schema);
+/** `boundAs`: DN of the client, whose entry is the target of some extended operations that name none. */
+export function describeRequest(
+  request: Request,
+  controls: readonly Control[],
+  schema: Schema,
+  boundAs: string,
+): RequestDescription {
+  const description = describeOperation(request, schema, boundAs);
   if (controls.length === 0) return description;
   const tracking = controls.find(({ oid }) => oid === ControlOid.sessionTracking);
   const oids = cutList(controls.map(({ oid }) => oid));
@@ -59,7 +68,7 @@ function decodeIfValid({ value }: Control): SessionTracking | undefined {
   }
 }
 
-function describeOperation(request: Request, schema: Schema): RequestDescription {
+function describeOperation(request: Request, schema: Schema, boundAs: string): RequestDescription {
   switch (request.op) {
     case 'bind': {
       const { authentication, version } = request;
@@ -91,12 +100,34 @@ function describeOperation(request: Request, schema: Schema): RequestDescription
     case 'delete':
       return { target: cutDn(request.dn, schema) };
     case 'extended':
-      return { oid: cut(request.oid) };
+      return { oid: cut(request.oid), ...describeTarget(request, schema, boundAs) };
     case 'abandon':
       return { abandonedId: request.target };
     case 'unbind':
       return {};
   }
+}
+
+/** Describes what an extended operation works on. A malformed value, for which the request was refused, has no target. */
+function describeTarget(request: ExtendedRequest, schema: Schema, boundAs: string): RequestDescription {
+  try {
+    if (request.oid === ExtendedOid.cancel) return { abandonedId: decodeCancel(request.value) };
+    const target = accountOf(request, boundAs) ?? '';
+    return target === '' ? {} : { target: cutDn(target, schema) };
+  } catch (error) {
+    if (error instanceof LdapError) return {};
+    throw error;
+  }
+}
+
+/**
+ * Returns the DN of the account whose passwords an extended operation lists or changes; undefined: of none. The
+ * operation names it by an authzId (RFC 4513 §5.2.1.8) or a DN, or means the client. Throws `LdapError`.
+ */
+export function accountOf({ oid, value }: ExtendedRequest, boundAs: string): string | undefined {
+  if (oid === ExtendedOid.applicationPasswords) return decodeApplicationPasswords(value).entry ?? boundAs;
+  if (oid !== ExtendedOid.passwordModify) return undefined;
+  return (decodePasswordModify(value).userIdentity ?? boundAs).replace(/^dn:/i, '');
 }
 
 /** Returns a text of at most `MAX_TEXT` characters. A longer one ends with the mark `…`. */
