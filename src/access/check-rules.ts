@@ -79,7 +79,7 @@ class Check implements CheckedRules {
       if (!this.#mayHaveEntriesAt(ancestorDn))
         this.#fault(`no user lies below '${ancestorDn.text}': ${this.#suffixes()}`);
     for (const groupDn of group ?? []) await this.checkGroup(groupDn);
-    if (not) await this.checkWho(not);
+    for (const one of not ?? []) await this.checkWho(one);
   }
 
   async #checkUser(dn: Dn): Promise<void> {

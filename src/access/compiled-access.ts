@@ -72,7 +72,7 @@ function widerLimit(a: number, b: number): number {
 
 function addGroups(who: Who, groups: Map<string, Dn>): void {
   for (const group of who.group ?? []) groups.set(group.norm.toString('latin1'), group);
-  if (who.not) addGroups(who.not, groups);
+  for (const not of who.not ?? []) addGroups(not, groups);
 }
 
 const MAX_MEMBERS = 10_000;

@@ -13,7 +13,7 @@ import type { FilterCompiler } from '../partition/read/filter/filter-compiler.js
 import type { AttributeType } from '../schema/schema-types.js';
 import type { EntryTest, Requester } from './requester.js';
 import { NO_RIGHTS } from './right.js';
-import type { AccessRule } from './rule.js';
+import type { AccessRule, Who } from './rule.js';
 
 /** Tests whether a rule applies to an entry. The caller has already found that the rule covers the entry's place. */
 export type Condition = (entry: ViewedEntry) => boolean;
@@ -92,6 +92,9 @@ export function collectReadTypes({ rule, filters }: CompiledRule, into: Set<Attr
     else if (filter.kind !== 'undefined') filter.parts.forEach(visit);
   };
   filters?.forEach(visit);
-  for (let who: typeof rule.who | undefined = rule.who; who; who = who.not)
-    for (const { subtypes } of who.attribute ?? []) for (const type of subtypes) into.add(type);
+  const visitWho = ({ attribute = [], not = [] }: Who): void => {
+    for (const { subtypes } of attribute) for (const type of subtypes) into.add(type);
+    not.forEach(visitWho);
+  };
+  visitWho(rule.who);
 }

@@ -224,8 +224,8 @@ function isValidName(text: string): boolean {
   return text !== '' && text.trim() === text && text.length <= MAX_NAME && !/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(text);
 }
 
-function entryKeyOf({ self, attribute, not }: Who): string | undefined {
+function entryKeyOf({ self, attribute, not = [] }: Who): string | undefined {
   if (self) return 'self';
   if (attribute) return 'attribute';
-  return not && entryKeyOf(not);
+  return not.map(entryKeyOf).find((key) => key !== undefined);
 }

@@ -1,5 +1,5 @@
 import type { Node } from 'yaml';
-import { isScalar } from 'yaml';
+import { isScalar, isSeq } from 'yaml';
 import { LdapError } from '../ldap/ldap-error.js';
 import { isComputed } from '../partition/model/computed.js';
 import type { Schema } from '../schema/schema.js';
@@ -108,10 +108,11 @@ export class WhoReader {
     return [mechanismName];
   }
 
-  #readNot({ line, value }: Field, depth: number): Who {
-    if (depth < MAX_DEPTH) return this.#read(value, depth + 1);
-    this.#yaml.fault(line, `'not' within 'not' goes at most ${MAX_DEPTH} deep`);
-    return {};
+  #readNot(field: Field, depth: number): Who[] {
+    const nodes = isSeq(field.value) ? this.#yaml.items(field) : [field.value];
+    if (depth < MAX_DEPTH) return nodes.map((node) => this.#read(node, depth + 1));
+    this.#yaml.fault(field.line, `'not' within 'not' goes at most ${MAX_DEPTH} deep`);
+    return [{}];
   }
 
   /** Reports a clause that matches no requester, because its keys exclude each other. */
@@ -121,11 +122,13 @@ export class WhoReader {
     if (userKey)
       this.#faultNever(anonymous.line, `who has not bound fits no '${userKey}'; take 'anonymous' or '${userKey}' away`);
     const field = fields.get('not');
-    if (!not || !field) return;
-    if (Object.keys(not).length === 0) this.#faultNever(field.line, `'not: {}' is nobody; say who not`);
-    for (const key of ['anonymous', 'users', 'self'] as const)
-      if (fields.has(key) && not[key] && Object.keys(not).length === 1)
-        this.#faultNever(field.line, `'${key}' and 'not: { ${key}: true }' exclude each other; take one away`);
+    for (const one of field ? (not ?? []) : []) {
+      const hasOneKey = Object.keys(one).length === 1;
+      if (Object.keys(one).length === 0) this.#faultNever(field!.line, `'not: {}' is nobody; say who not`);
+      for (const key of ['anonymous', 'users', 'self'] as const)
+        if (fields.has(key) && one[key] && hasOneKey)
+          this.#faultNever(field!.line, `'${key}' and 'not: { ${key}: true }' exclude each other; take one away`);
+    }
   }
 
   #faultNever(line: number, reason: string): void {

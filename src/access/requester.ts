@@ -54,8 +54,8 @@ export function decide(who: Who, requester: Requester, inGroup: IsMember): Decis
     if (!user) return false;
     entryTests.push({ attribute: who.attribute });
   }
-  if (who.not) {
-    const innerDecision = decide(who.not, requester, inGroup);
+  for (const not of who.not ?? []) {
+    const innerDecision = decide(not, requester, inGroup);
     if (innerDecision === true) return false;
     if (innerDecision !== false) entryTests.push({ not: innerDecision });
   }

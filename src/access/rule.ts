@@ -24,7 +24,8 @@ export interface Who {
   readonly strength?: number;
   /** Values of `MECHANISMS`. */
   readonly mechanism?: readonly string[];
-  readonly not?: Who;
+  /** None of these matches. */
+  readonly not?: readonly Who[];
 }
 
 /** An IP address with a prefix length. */

@@ -13,7 +13,7 @@ export interface PlainWho {
   network?: string | string[];
   strength?: number;
   mechanism?: 'simple' | 'application';
-  not?: PlainWho;
+  not?: PlainWho | PlainWho[];
 }
 
 export interface PlainRule {
@@ -156,7 +156,7 @@ export class Naive {
       is(address !== undefined && list(who.network).some((network) => isIn(address, network)), who.network) &&
       is(strength >= (who.strength ?? 0), who.strength) &&
       is(dn !== undefined && who.mechanism === mechanism, who.mechanism) &&
-      is(who.not && !this.#isWho(who.not, asker, entry), who.not)
+      is(!list(who.not).some((one) => this.#isWho(one, asker, entry)), who.not)
     );
   }
 
@@ -180,9 +180,9 @@ export class Naive {
   #isEver({ self, attribute, not, ...others }: PlainWho, asker: PlainAsker): boolean | undefined {
     if (!this.#isWho(others, asker, { dn: '', values: new Map() })) return false;
     if ((self || attribute) && asker.dn === undefined) return false;
-    const excluded = not ? this.#isEver(not, asker) : false;
-    if (excluded === true) return false;
-    return self || attribute || excluded === undefined ? undefined : true;
+    const excluded = list(not).map((one) => this.#isEver(one, asker));
+    if (excluded.includes(true)) return false;
+    return self || attribute || excluded.includes(undefined) ? undefined : true;
   }
 
   /** Whether some rule gives the right on some entry or other: on attributes where none is named on one. */

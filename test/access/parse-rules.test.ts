@@ -51,6 +51,16 @@ const FAULTS: readonly (readonly [what: string, lines: readonly string[], faults
     ],
   ],
   [
+    'not with a list',
+    ['who: { users: true, not: [ { users: true }, {}, 7 ] }', 'allow: [view]'],
+    [
+      "3: rule 'r': not has to be made of keys: anonymous, users, self, dn, subtree, group, attribute, network, strength, mechanism, not",
+      "3: rule 'r': this never applies: 'users' and 'not: { users: true }' exclude each other; take one away",
+      "3: rule 'r': this never applies: 'not: {}' is nobody; say who not",
+      "3: rule 'r': this never applies: 'not: {}' is nobody; say who not",
+    ],
+  ],
+  [
     'DN without quotes in braces',
     ['who: { dn: uid=a,ou=b }', 'allow: [view]'],
     ["3: rule 'r': who has no key 'ou=b'; a DN within { } goes into quotes"],
@@ -454,7 +464,7 @@ limits:
       ['::1', 128, 'ipv6'],
     ]);
     expect([who.strength, who.mechanism]).to.deep.equal([128, ['simple']]);
-    expect(who.not?.dn?.map(({ text }) => text)).to.deep.equal(['uid=c,o=x']);
+    expect(who.not?.[0]?.dn?.map(({ text }) => text)).to.deep.equal(['uid=c,o=x']);
     expect(to.place?.scope).to.equal('one');
     expect(to.place?.bases.map(({ text }) => text)).to.deep.equal(['ou=people,o=x', 'ou=more,o=x']);
     expect(to.filters?.map(({ text }) => text)).to.deep.equal(['(cn=a)', '(sn=b)']);

@@ -133,7 +133,10 @@ function randomWho(random: Random, deep = false): PlainWho {
     case 8:
       return { users: true, strength: random.pick([0, 1, 128]) };
     case 9:
-      return { users: true, not: randomWho(random, true) };
+      return {
+        users: true,
+        not: random.pick([randomWho(random, true), [randomWho(random, true), randomWho(random, true)]]),
+      };
     default:
       return { users: true, mechanism: random.pick(['simple', 'application']) };
   }

@@ -16,7 +16,7 @@ interface Recipe {
 
 /** The recipes that the page begins with, each with its rules and its table of expectations. */
 function recipes(): Recipe[] {
-  const section = /^## Five recipes\n([\s\S]*?)^## /m.exec(page)![1]!;
+  const section = /^## Six recipes\n([\s\S]*?)^## /m.exec(page)![1]!;
   return section
     .split(/^### /m)
     .slice(1)
@@ -138,6 +138,13 @@ describe('access recipes', () => {
       expect(await change(ada, 'replace', ADA, 'employeeNumber', '1')).to.equal(50);
       expect(await change(ada, 'replace', BRAM, 'mobile', '+49 1')).to.equal(50);
     },
+    'One attribute hidden from all but a few': async () => {
+      const numbers = async (asker: string, of: string) =>
+        found(await bound(asker), of, ['cn', 'employeeNumber'], '(cn=*)');
+      for (const asker of [GRACE, WIKI, ADA])
+        expect(await numbers(asker, ADA), asker).to.deep.equal({ [ADA]: ['cn', 'employeeNumber'] });
+      expect(await numbers(BRAM, ADA)).to.deep.equal({ [ADA]: ['cn'] });
+    },
     'Groups in the hands of their owners': async () => {
       const grace = await bound(GRACE, 'ldap');
       expect(await change(grace, 'add', SALES, 'member', ADA)).to.equal(0);
@@ -161,7 +168,7 @@ describe('access recipes', () => {
     },
   };
 
-  it('the page of access recipes has five recipes, all of which are tested', () => {
+  it('the page of access recipes has six recipes, all of which are tested', () => {
     expect(recipes().map(({ title }) => title)).to.deep.equal(Object.keys(SEEN));
   });
 

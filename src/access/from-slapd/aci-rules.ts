@@ -7,7 +7,7 @@ import type { Origin, RuleDraft } from './element.js';
 import { isSameName, type Name, type Place, parentName, ROOT_NAME } from './place.js';
 import type { Report } from './report.js';
 import type { AciValue } from './source.js';
-import { type RuleWho, toRuleWho, type WhoSet } from './who-set.js';
+import { type RuleWho, toRuleWho } from './who-set.js';
 import type { RuleWords } from './words.js';
 
 const WRITE = rightSet('add', 'delete', 'replace');
@@ -108,7 +108,7 @@ export class AciReader {
   #permissionRules(aci: Aci, { kind, rights, bind }: AciPermission, entry: Name, origin: Origin): RuleDraft[] {
     const approximation: Approximation = kind === 'allow' ? 'less' : 'more';
     const reader = new BindReader(this.#notation);
-    const whos = reader.read(bind, approximation).flatMap((who) => this.#ruleWhos(who, approximation, origin));
+    const whos = reader.read(bind, approximation).map(toRuleWho);
     const target = new TargetReader(this.#notation, this.#bits).read(aci.targets, entry, approximation);
     for (const reason of [...reader.unsupportedReasons, ...target.unsupportedReasons])
       this.#report.add('left', origin.line, approximation === 'less' ? reason : `${reason}; it denies more for that`);
@@ -125,18 +125,6 @@ export class AciReader {
       ...this.#entryRules(ruleParts),
       ...this.#createRules(ruleParts),
     ];
-  }
-
-  #ruleWhos(who: WhoSet, approximation: Approximation, { line }: Origin): RuleWho[] {
-    const plain = toRuleWho(who);
-    if (plain) return [plain];
-    this.#report.add(
-      'left',
-      line,
-      `a rule has one 'not' alone${approximation === 'more' ? '; it denies more for that' : ''}`,
-    );
-    if (approximation === 'less') return [];
-    return [toRuleWho({ ...who, nots: [] })!];
   }
 
   #makeDrafts(

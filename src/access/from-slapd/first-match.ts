@@ -53,12 +53,8 @@ export class FirstMatch {
     const { region, who, rights, deniedIndexes } = narrowedStep;
     const { origin } = element;
     const ruleWho = toRuleWho(who);
-    if (!ruleWho || !this.#bits.ruleWords(region.attributes)) {
-      this.#report.add(
-        'left',
-        origin.line,
-        'no rule can say whom or what it is about, when those before it are left out',
-      );
+    if (!this.#bits.ruleWords(region.attributes)) {
+      this.#report.add('left', origin.line, 'no rule can say what it is about, when what stands before it is left out');
       return;
     }
     this.drafts.push({ kind: 'allow', ...region, place: toSubtree(region.place), who: ruleWho, rights, origin });
@@ -85,7 +81,7 @@ export class FirstMatch {
         continue;
       }
       const smallerWho = coversRegion ? subtractWho(who, earlierStep.who) : undefined;
-      if (smallerWho && toRuleWho(smallerWho)) {
+      if (smallerWho) {
         who = smallerWho;
         continue;
       }
@@ -149,10 +145,8 @@ export class FirstMatch {
       if (regionContains(earlierStep.region, region)) {
         const smallerWho = subtractWho(who, earlierStep.who);
         if (!smallerWho) return;
-        if (toRuleWho(smallerWho)) {
-          who = smallerWho;
-          continue;
-        }
+        who = smallerWho;
+        continue;
       } else if (whoContains(earlierStep.who, who)) {
         const smallerRegion = subtractRegion(region, earlierStep.region, this.#bits);
         if (smallerRegion) {
@@ -166,7 +160,6 @@ export class FirstMatch {
   }
 
   #pushDenial(step: Element, region: Region, who: WhoSet, rights: RightSet, limitedGrant: Origin): void {
-    const ruleWho = this.#ruleWhoContaining(who, step, limitedGrant);
     let { attributes } = region;
     if (!this.#bits.ruleWords(attributes)) {
       attributes |= attributes & this.#bits.secretBits ? this.#bits.secretBits : this.#bits.plainBits;
@@ -186,27 +179,11 @@ export class FirstMatch {
       ...region,
       attributes,
       place,
-      who: ruleWho,
+      who: toRuleWho(who),
       rights,
       origin: step.origin,
       limitedGrant,
     });
-  }
-
-  /** Drops conditions `not` until one is left, the most that a rule can have. The denial may then match more. */
-  #ruleWhoContaining(who: WhoSet, step: Element, limitedGrant: Origin) {
-    for (let nots = who.nots; ; nots = nots.slice(0, -1)) {
-      const ruleWho = toRuleWho({ ...who, nots });
-      if (!ruleWho) continue;
-      if (nots.length < who.nots.length)
-        this.#report.add(
-          'less',
-          step.origin.line,
-          this.#lossRemark ??
-            `what it stops of line ${limitedGrant.line} is stopped for some more, since a rule has one 'not' alone`,
-        );
-      return ruleWho;
-    }
   }
 
   #reportWiderDenial(step: Element, region: Region, who: WhoSet, rights: RightSet, limitedGrant: Origin): void {

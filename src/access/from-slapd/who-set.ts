@@ -181,14 +181,12 @@ export function simplifyNonEmpty(who: WhoSet): WhoSet {
 /** The value of `who` in a rules file. */
 export type RuleWho = { readonly [key: string]: unknown };
 
-/** Converts a set to the notation of rules; undefined if this needs more than one `not`, which rules cannot have. */
-export function toRuleWho(who: WhoSet): RuleWho | undefined {
+/** Converts a set to the notation of rules. */
+export function toRuleWho(who: WhoSet): RuleWho {
   const ruleWho: { [key: string]: unknown } = {};
   for (const key of conditionKeys(who)) ruleWho[key] = plainValue(who[key]!);
-  const nots = mergeNots(who.nots);
-  if (nots.length === 0) return ruleWho;
-  const not = nots.length === 1 ? toRuleWho(nots[0]!) : undefined;
-  return not && { ...ruleWho, not };
+  const nots = mergeNots(who.nots).map(toRuleWho);
+  return nots.length === 0 ? ruleWho : { ...ruleWho, not: nots.length === 1 ? nots[0] : nots };
 }
 
 function plainValue(value: true | number | readonly (Name | string)[]): unknown {
