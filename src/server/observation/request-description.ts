@@ -108,7 +108,7 @@ function describeOperation(request: Request, schema: Schema, boundAs: string): R
   }
 }
 
-/** Describes what an extended operation works on. A malformed value, for which the request was refused, has no target. */
+/** Describes what an extended operation works on. A malformed value, which was refused, has no target. */
 function describeTarget(request: ExtendedRequest, schema: Schema, boundAs: string): RequestDescription {
   try {
     if (request.oid === ExtendedOid.cancel) return { abandonedId: decodeCancel(request.value) };
