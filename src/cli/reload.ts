@@ -1,6 +1,6 @@
 import { realpathSync } from 'node:fs';
 import type { Logger } from 'pino';
-import { readTls } from '../server/listen/tls-material.js';
+import type { Schema } from '../schema/index.js';
 import {
   applySettings,
   type Config,
@@ -12,6 +12,7 @@ import {
 } from '../server/settings/index.js';
 import { appendAuditRecord } from './audit-record.js';
 import { type ConfigSources, configFile, type LoadedConfig, loadConfig } from './config/index.js';
+import { requireNamed } from './doctor/named-files.js';
 import { describeError } from './exit.js';
 import type { Route } from './http/route.js';
 
@@ -29,21 +30,29 @@ export interface ReloadReport {
 /** Name of the requester of a reload by signal. */
 export const SIGHUP = 'SIGHUP';
 
-/** Loads the configuration of a running server again, and applies the settings that can change while it runs. */
+/**
+ * Loads the configuration of a running server again, and applies the settings that can change while it runs. Nothing is
+ * applied when a changed setting names what this server, or the next one at its start, cannot use.
+ */
 export class SettingsReloader {
   readonly #sources: ConfigSources;
   readonly #config: Config;
   readonly #log: Logger;
+  readonly #schema: Schema;
   readonly #renewCertificate: () => void;
   /** Texts of the changes that wait for a restart, as logged. */
   #loggedWaits: readonly string[] = [];
   #lastReload: Promise<unknown> = Promise.resolve();
 
-  /** `sources`: the file, variables and flags that the server was started with. */
-  constructor(sources: ConfigSources, config: Config, log: Logger, renewCertificate: () => void) {
+  /**
+   * `sources`: the file, variables and flags that the server was started with. `schema`: that of the directory, by
+   * which new values are checked.
+   */
+  constructor(sources: ConfigSources, config: Config, log: Logger, schema: Schema, renewCertificate: () => void) {
     this.#sources = sources;
     this.#config = config;
     this.#log = log;
+    this.#schema = schema;
     this.#renewCertificate = renewCertificate;
   }
 
@@ -71,7 +80,9 @@ export class SettingsReloader {
       file = path && realpathSync(path);
       const loaded = loadConfig(this.#sources);
       const { changes, liveValues } = compareConfigs(config, loaded.config);
-      await requireUsable(withValues(config, liveValues), changes);
+      requireNoConflict(withValues(config, liveValues));
+      const names = changes.map(({ name }) => name);
+      await requireNamed(loaded.config, names, this.#schema);
       const newChanges = this.#logChanges(changes, requestedBy);
       // The end of the audit log is recorded where the log ends, its begin where it begins.
       const auditLog = config.auditLog.output === 'off' ? config.auditLog : { ...config.auditLog };
@@ -123,12 +134,11 @@ export function reloadRoute(reloader: SettingsReloader): Route {
   };
 }
 
-/** Throws when the server cannot run with `config`: the new live settings beside the old values of the others. */
-async function requireUsable(config: Config, changes: readonly SettingChange[]): Promise<void> {
+/** Throws when the new live settings of `config` contradict the old values of the others. */
+function requireNoConflict(config: Config): void {
   const [conflict] = conflicts(config);
   if (conflict)
     throw new Error(`${conflict.name} ${conflict.message} while the server runs with its old settings; restart it`);
-  if (changes.some(({ name }) => name.startsWith('tls.'))) await readTls(config);
 }
 
 function describeChange({ name, oldText, newText }: SettingChange): string {

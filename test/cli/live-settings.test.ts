@@ -9,6 +9,8 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { expect } from 'chai';
+import { ControlClient } from '../../src/cli/control-client.js';
+import type { ReloadReport } from '../../src/cli/reload.js';
 import type { Filter } from '../../src/ldap/ldap-types.js';
 import { ExtendedOid } from '../../src/protocol/oids.js';
 import {
@@ -65,6 +67,88 @@ function anotherValue(name: SettingName, path: string): AnyValue {
       return 'cn=somebody';
     default:
       throw new Error(`${name} needs a value here`);
+  }
+}
+
+/** Files and folders that settings may name, and none of them can use. */
+interface UnusablePaths {
+  readonly folder: string;
+  readonly none: string;
+  readonly empty: string;
+  /** Certificate and key in DER. */
+  readonly derCert: string;
+  readonly derKey: string;
+}
+
+/**
+ * Values that the setting must refuse, as texts. Those that only the server can refuse, by the files that are there or
+ * by the directory, come with the reason.
+ */
+function refusedValues(name: SettingName, paths: UnusablePaths): readonly (string | readonly [string, RegExp])[] {
+  const { folder, none, empty, derCert, derKey } = paths;
+  const noFolder = [
+    [none, /no such file or folder/],
+    [empty, /is not a folder/],
+  ] as const;
+  const noFile = [
+    [none, /no such file or folder/],
+    [folder, /is a folder, not a file/],
+  ] as const;
+  switch (name) {
+    case 'data':
+      return [[folder, /holds no Rowan store/], ...noFolder.slice(1)];
+    case 'control.folder':
+    case 'dropfolder.folder':
+      return noFolder;
+    case 'schema.folders':
+      return [
+        [none, /schema folder .*nowhere/],
+        [folder, /schema/],
+      ];
+    case 'schema.nis':
+      return ['rfc2306', ['rfc2307bis', /the directory's NIS schema rfc2307; "rowan schema set" gives/]];
+    case 'passwords.breached':
+      return [
+        [none, /no such file/i],
+        [derCert, /passwords.breached: /],
+      ];
+    case 'passwords.check':
+      return [[none, /passwords.check: /]];
+    case 'passwords.totpKey':
+      return [...noFile, [empty, /has 0 bytes, and a key has 32/]];
+    case 'http.tokenFile':
+      return [...noFile, [empty, /must hold one token/]];
+    case 'hbase.site':
+      return [...noFile, [empty, /hbase-site.xml: /]];
+    case 'dropfolder.mapping':
+      return [
+        [none, /ENOENT|no such file/],
+        [folder, /EISDIR|is a folder/],
+        [empty, /has to be a map/],
+      ];
+    case 'tls.cert':
+      return [...noFile, [empty, /no certificate in PEM/], [derCert, /it is DER, which "openssl x509/]];
+    case 'tls.ca':
+      return [...noFile, [empty, /no certificate in PEM/], [derCert, /it is DER, which "openssl x509/]];
+    case 'tls.key':
+      return [...noFile, [empty, /no private key/], [derKey, /it is DER, which "openssl pkey/]];
+    case 'accessLog.output':
+    case 'auditLog.output':
+      return [
+        [folder, /is a folder, not a file/],
+        [`${none}/x`, /no such file or folder/],
+      ];
+    case 'passwords.policy':
+    case 'dropfolder.as':
+      return [['nonsense=x', /nonsense/]];
+    case 'listen':
+      return ['http://127.0.0.1', [`ldapi://${encodeURIComponent(`${none}/x`)}`, /cannot listen on/]];
+    case 'http.listen':
+      return ['127.0.0.1:99999', ['192.0.2.1:8389', /http.listen/]];
+    case 'store':
+      return ['nonsense', 'hbase://h:1/p'];
+    default:
+      return [(settings[name] as SettingSpec).kind === 'text' ? ' ' : 'nonsense'];
   }
 }
 
@@ -139,6 +223,8 @@ describe('cli: settings that change while the server runs', () => {
   let file: string;
   let server: RunningServer;
   let log: string;
+  /** Ends a server that a test has started by other settings. */
+  let ending: (() => Promise<void>) | undefined;
 
   async function serve(text: string, args: readonly string[] = []): Promise<void> {
     writeFileSync(file, text);
@@ -166,6 +252,8 @@ describe('cli: settings that change while the server runs', () => {
   afterEach(async () => {
     for (const client of clients.splice(0)) client.close();
     await server?.stop();
+    await ending?.();
+    ending = undefined;
   });
   after(() => sandbox.remove());
 
@@ -238,7 +326,17 @@ describe('cli: settings that change while the server runs', () => {
   it('reach every process and thread, one by one in the table', async function () {
     needs(this, 'openssl');
     const { cert, key } = makeCertificate(sandbox.folder);
-    const paths: Partial<Record<SettingName, string>> = { 'tls.cert': cert, 'tls.key': key, 'tls.ca': cert };
+    const mapping = sandbox.path('mapping.yaml');
+    writeFileSync(
+      mapping,
+      `key: {column: id, attribute: uid}\nbase: ${PEOPLE}\ndn: 'uid={id},${PEOPLE}'\nattributes: {cn: id}\n`,
+    );
+    const paths: Partial<Record<SettingName, string>> = {
+      'tls.cert': cert,
+      'tls.key': key,
+      'tls.ca': cert,
+      'dropfolder.mapping': mapping,
+    };
     mkdirSync(sandbox.path('drop'), { recursive: true });
     writeFileSync(file, 'log.level: debug\n');
     const two = await TwoWorkers.start(sandbox, ['--config', file]);
@@ -300,6 +398,72 @@ describe('cli: settings that change while the server runs', () => {
     expect(readFileSync(file, 'utf8')).to.equal('tls: {cert: nowhere.crt, key: nowhere.key}\n');
   });
 
+  it('each refuses what it cannot use: the server says why, and the file is as it was', async function () {
+    needs(this, 'openssl');
+    const { cert, key } = makeCertificate(sandbox.folder);
+    const folder = sandbox.path('unusable');
+    const paths: UnusablePaths = {
+      folder,
+      none: sandbox.path('nowhere'),
+      empty: sandbox.path('empty'),
+      derCert: sandbox.path('cert.der'),
+      derKey: sandbox.path('key.der'),
+    };
+    mkdirSync(folder);
+    writeFileSync(paths.empty, '');
+    for (const [command, pem, der] of [
+      ['x509', cert, paths.derCert],
+      ['pkey', key, paths.derKey],
+    ] as const)
+      expect(await run('openssl', [command, '-in', pem, '-out', der, '-outform', 'DER'])).to.include({ code: 0 });
+    const config = sandbox.path('each.yaml');
+    const lines = [`data: ${sandbox.data}`, 'listen: ldap://127.0.0.1:0', `tls.cert: ${cert}`, `tls.key: ${key}`];
+    const text = `${lines.join('\n')}\n`;
+    writeFileSync(config, text);
+    const child = startRowan(['serve', '--config', config]);
+    ending = async () => {
+      child.kill('SIGTERM');
+      expect(await exited(child)).to.equal(0);
+    };
+    await heard(child, ' suffixes ');
+    const [client] = await ControlClient.findAll(makeConfig({ data: sandbox.data }));
+    const problemsOf = async (name: SettingName, value: string): Promise<string> => {
+      const others = lines.filter((line) => !line.startsWith(`${name}:`));
+      writeFileSync(config, [...others, `${name}: ${JSON.stringify(value)}`, ''].join('\n'));
+      return (JSON.parse(await client!.request('POST', '/reload')) as ReloadReport).problems.join('\n');
+    };
+    for (const name of settingNames) {
+      for (const refused of refusedValues(name, paths)) {
+        const [value, reason] = typeof refused === 'string' ? [refused, /./] : refused;
+        expect(await problemsOf(name, value), name)
+          .to.match(reason)
+          .and.include(name);
+      }
+    }
+    writeFileSync(config, text);
+    // The command asks the same server.
+    const asked: readonly [SettingName, string][] = [
+      ['auditLog.output', folder],
+      ['tls.cert', paths.derCert],
+      ['passwords.totpKey', paths.empty],
+      ['data', folder],
+      ['schema.nis', 'rfc2307bis'],
+    ];
+    for (const [name, value] of asked) {
+      const { code, stdout, stderr } = await rowan(['config', 'set', name, value, '--force', '--config', config]);
+      expect([code, stdout, readFileSync(config, 'utf8')], stderr).to.deep.equal([1, '', text]);
+      expect(stderr).to.match(/^rowan: the server \(pid \d+\) refuses the change, .*each.yaml is as it was before: /);
+      expect(stderr).to.include(`before: ${name}`);
+    }
+    // Without --force the command finds the same before it asks.
+    const refused = await rowan(['config', 'set', 'auditLog.output', folder, '--config', config]);
+    expect(`${refused.code} ${refused.stderr}`).to.match(
+      /^2 rowan: auditLog.output: .* is a folder, not a file; nothing/,
+    );
+    child.kill('SIGTERM');
+    expect(await exited(child)).to.equal(0);
+  });
+
   it('a certificate that the server had not before is used', async function () {
     needs(this, 'openssl');
     await serve('');
@@ -355,11 +519,11 @@ describe('cli: settings that change while the server runs', () => {
     expect(log).to.match(
       /WARN {2}settings in the configuration take effect after a restart by=SIGHUP settings="workers: auto → 3"/,
     );
-    expect(await edit('set', 'schema.nis', 'rfc2307bis')).to.equal(
-      `schema.nis: not set → rfc2307bis: needs a restart, server (pid ${server.process.pid})\n` +
+    expect(await edit('set', 'ldapi.mode', '660')).to.equal(
+      `ldapi.mode: 666 → 660: needs a restart, server (pid ${server.process.pid})\n` +
         `a restart is also needed for workers, server (pid ${server.process.pid})\n`,
     );
-    await until(server.process, () => log.includes('settings="schema.nis: not set → rfc2307bis"'));
+    await until(server.process, () => log.includes('settings="ldapi.mode: 666 → 660"'));
     const other = sandbox.path('other.yaml');
     writeFileSync(other, '');
     for (const [path, reason] of [
@@ -428,7 +592,7 @@ describe('cli: settings that change while the server runs', () => {
       [['set', 'log.level', 'info', 'log.level', 'warn', ...here], /^2 rowan: log.level is given twice\n$/],
       [
         ['set', 'passwords.totpKey', '/nonexist', ...here],
-        /^2 rowan: \/nonexist: no such file or folder; nothing is changed \(--force .*\)\n$/,
+        /^2 rowan: passwords.totpKey: \/nonexist: no such file or folder; nothing is changed \(--force .*\)\n$/,
       ],
       [['set', 'http.listen', '0.0.0.0:1', ...here], /^2 rowan: rowan.yaml:\d: http.listen is .*; set http.tokenFile/],
       [

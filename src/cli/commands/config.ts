@@ -1,10 +1,10 @@
-import { accessSync, constants, readFileSync, realpathSync } from 'node:fs';
+import { readFileSync, realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { didYouMean, printable } from '../../schema/suggest.js';
-import { readTls } from '../../server/listen/tls-material.js';
 import {
   type AnyValue,
+  type Config,
   formatValue,
   readValue,
   SettingFault,
@@ -88,8 +88,8 @@ async function editAndReload(command: Command, edits: readonly SettingEdit[]): P
   await withFileLock(file, async () => {
     const edited = edit(file, edits);
     if (command.getOptionValue('force') !== true) await requireFiles(edited);
+    const clients = await ControlClient.findAll(findingConfig(command, edited));
     replaceConfigFile(file, edited.text);
-    const clients = await ControlClient.findAll(loadSettings(command).config);
     if (clients.length === 0)
       process.stdout.write(`${file} is changed; no server was found that runs, the next one reads it at its start\n`);
     const failures: string[] = [];
@@ -108,17 +108,24 @@ function edit(file: string, edits: readonly SettingEdit[]): EditedConfig {
   }
 }
 
-/** Throws `UsageError` when a file or folder that a changed setting names cannot be read. */
+/** Throws `UsageError` when what a changed setting names cannot be used. A server that runs checks again. */
 async function requireFiles({ edits, config }: EditedConfig): Promise<void> {
-  try {
-    for (const { name, value } of edits) {
-      if (!settings[name].kind.startsWith('path')) continue;
-      for (const path of [value ?? []].flat()) accessSync(String(path), constants.R_OK);
-    }
-    if (edits.some(({ name }) => name.startsWith('tls.'))) await readTls(config);
-  } catch (error) {
+  const names = edits.map(({ name }) => name);
+  // Loaded on demand, so that "rowan config" starts faster.
+  const { requireNamed } = await import('../doctor/named-files.js');
+  await requireNamed(config, names).catch((error) => {
     const hint = 'nothing is changed (--force changes the file all the same)';
     throw new UsageError(`${describeError(error)}; ${hint}`, { cause: error });
+  });
+}
+
+/** Returns the configuration that running servers are found by: that before the change, unless it has mistakes. */
+function findingConfig(command: Command, { config }: EditedConfig): Config {
+  try {
+    return loadSettings(command).config;
+  } catch (error) {
+    if (error instanceof ConfigError) return config;
+    throw error;
   }
 }
 

@@ -126,7 +126,9 @@ export async function serve(
     const http = await openHttp(settings, source, log);
     if (http) httpServers.push(http.server);
     const stopReason = waitForStop();
-    const reloader = new SettingsReloader(sources, settings.config, log, () => handle.renewCertificate());
+    const reloader = new SettingsReloader(sources, settings.config, log, partition.schema, () =>
+      handle.renewCertificate(),
+    );
     process.on(SIGHUP, () => void reloader.reload(SIGHUP));
     const urls = await handle.listen();
     const routes = [...watchRoutes(ask, partition.schema), reloadRoute(reloader)];

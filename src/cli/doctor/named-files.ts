@@ -2,37 +2,89 @@ import { constants } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { pino } from 'pino';
+import { readMapping } from '../../dropfolder/csv-mapping.js';
+import type { Schema } from '../../schema/index.js';
+import { readTls } from '../../server/listen/tls-material.js';
 import { Quality } from '../../server/passwords/quality.js';
 import { SecondFactor } from '../../server/passwords/second-factor.js';
-import type { Config } from '../../server/settings/index.js';
+import { type Config, type SettingName, settingNames, settingValue } from '../../server/settings/index.js';
+import { openLmdbStore } from '../../store/lmdb/index.js';
 import { CliError, describeError } from '../exit.js';
+import { readToken } from '../http/http-listener.js';
+import { configuredSchema, schemaDifference } from '../open-directory.js';
 import type { Settings } from '../options.js';
+import { readHBaseSettings } from '../store.js';
 import { type Finding, fault, ok } from './finding.js';
+import { checkPorts } from './ports.js';
 
+/** The settings of `checkNamedFiles`. Other checks look at what the others name. */
+const EXAMINED = [
+  ...(['accessLog.output', 'auditLog.output', 'passwords.totpKey', 'passwords.breached'] as const),
+  ...(['dropfolder.folder', 'dropfolder.mapping', 'control.folder'] as const),
+];
 const REMEDY = 'correct the setting, or make what it names and let the user of the server use it';
+const silentLog = pino({ level: 'silent' });
+
+/** Throws when what a setting names cannot be used. With `schema`, that of the directory, it is asked in the server. */
+type Check = (config: Config, schema?: Schema) => unknown;
+
+const requirePasswordChecks: Check = (config) => new Quality(config, silentLog).requireUsable();
+const requireSchema: Check = (config, schema) => {
+  const difference = schema && schemaDifference(schema.source, config.schema);
+  if (difference !== undefined) throw new CliError(`${difference}; "rowan schema set" gives the directory another`);
+  if (!schema) configuredSchema({ config });
+};
+/** The user and the network of a command may differ from those of the server. */
+const requireFreePorts: Check = async (config, schema) => {
+  const finding = schema && (await checkPorts({ config, store: '' })).find(({ state }) => state === 'fault');
+  if (finding) throw new CliError(`${finding.text}; ${finding.remedy}`);
+};
+
+const CHECKS: Readonly<Partial<Record<SettingName, Check>>> = {
+  data: ({ data }, schema) => (schema ? requireStore(data!) : requireFolder(data!)),
+  store: (config) => readHBaseSettings(config.store!, config),
+  'hbase.site': (config) => readHBaseSettings(config.store ?? 'hbase://localhost', config),
+  listen: requireFreePorts,
+  'tls.cert': readTls,
+  'tls.key': readTls,
+  'tls.ca': readTls,
+  'http.listen': requireFreePorts,
+  'http.tokenFile': ({ http }) => readToken('', http.tokenFile),
+  'control.folder': ({ control }) => requireFolder(control.folder!),
+  'passwords.policy': ({ passwords }, schema) => schema?.parseDn(passwords.policy!),
+  'passwords.breached': requirePasswordChecks,
+  'passwords.check': requirePasswordChecks,
+  'passwords.totpKey': ({ passwords }) => new SecondFactor(passwords.totpKey, silentLog),
+  'dropfolder.folder': ({ dropfolder }) => requireFolder(dropfolder.folder!),
+  'dropfolder.as': ({ dropfolder }, schema) => schema?.parseDn(dropfolder.as!),
+  'dropfolder.mapping': ({ dropfolder }, schema) =>
+    schema ? readMapping(dropfolder.mapping!, schema) : access(dropfolder.mapping!, constants.R_OK),
+  'schema.folders': requireSchema,
+  'schema.nis': requireSchema,
+  'accessLog.output': ({ accessLog }) => requireLogFile(accessLog.output),
+  'auditLog.output': requireAuditLog,
+};
+
+/** Throws an error that begins with the setting when what one of the settings names cannot be used. */
+export async function requireNamed(config: Config, names: readonly SettingName[], schema?: Schema): Promise<void> {
+  for (const name of names) {
+    if (settingValue(config, name) === undefined) continue;
+    try {
+      await CHECKS[name]?.(config, schema);
+    } catch (cause) {
+      const text = describeError(cause);
+      const isNamed = settingNames.some((setting) => text.startsWith(`${setting}: `));
+      throw new CliError(isNamed ? text : `${name}: ${text}`, { cause });
+    }
+  }
+}
 
 /** Checks the logs, the files for passwords and the drop folder that the settings name. */
 export async function checkNamedFiles({ config }: Settings): Promise<Finding[]> {
-  const { accessLog, passwords, dropfolder } = config;
-  const log = pino({ level: 'silent' });
-  const faults = [
-    await faultOf('accessLog.output: ', () => requireLogFile(accessLog.output)),
-    await faultOf('', () => requireAuditLog(config)),
-    await faultOf('', () => new SecondFactor(passwords.totpKey, log)),
-    await faultOf('', () => new Quality(config, log).requireUsable()),
-    await faultOf('dropfolder.folder: ', () => requireFolder(dropfolder.folder)),
-  ];
-  const findings = faults.filter((finding) => finding !== undefined);
+  const findings: Finding[] = [];
+  for (const name of EXAMINED)
+    await requireNamed(config, [name]).catch((error) => findings.push(fault(describeError(error), REMEDY)));
   return findings.length > 0 ? findings : [ok('the logs, files and folders of the settings can be used')];
-}
-
-async function faultOf(prefix: string, work: () => unknown): Promise<Finding | undefined> {
-  try {
-    await work();
-    return undefined;
-  } catch (error) {
-    return fault(`${prefix}${describeError(error)}`, REMEDY);
-  }
 }
 
 /** Throws when the audit log cannot be written: a server that is to record its changes does not start without. */
@@ -53,8 +105,13 @@ async function requireLogFile(path: string): Promise<void> {
   await access(stats ? path : dirname(path), constants.W_OK);
 }
 
-async function requireFolder(path: string | undefined): Promise<void> {
-  if (path === undefined) return;
+async function requireFolder(path: string): Promise<void> {
   if (!(await stat(path)).isDirectory()) throw new Error(`${path}: is not a folder`);
   await access(path, constants.W_OK);
+}
+
+async function requireStore(folder: string): Promise<void> {
+  await requireFolder(folder);
+  const store = await openLmdbStore(folder, { create: false, readOnly: true });
+  await store.close();
 }

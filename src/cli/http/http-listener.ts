@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import type { Server } from 'node:http';
 import { type AddressInfo, isIP } from 'node:net';
 import type { Logger } from 'pino';
-import { isLoopbackAddress } from '../../server/settings/index.js';
+import { isLoopbackAddress, nameSetting } from '../../server/settings/index.js';
 import { CliError, describeError, UsageError } from '../exit.js';
 import { createHttpServer, Refusal } from './http-server.js';
 import type { Route } from './route.js';
@@ -53,13 +53,13 @@ export async function openHttpListener(
 }
 
 /** Returns the digest of the token. Throws `UsageError` without a token that nobody guesses. */
-async function readToken(listen: string, tokenFile: string | undefined): Promise<Buffer> {
+export async function readToken(listen: string, tokenFile: string | undefined): Promise<Buffer> {
   if (tokenFile === undefined)
     throw new UsageError(
       `http.listen: ${listen} is an address that other machines reach; set http.tokenFile to a file with a token, or listen on 127.0.0.1`,
     );
   const text = await readFile(tokenFile, 'utf8').catch((cause: Error) => {
-    throw new UsageError(`http.tokenFile: ${describeError(cause)}`, { cause });
+    throw new UsageError(describeError(nameSetting(cause, 'http.tokenFile', tokenFile)), { cause });
   });
   const token = text.trim();
   if (!/^[\x21-\x7e]*$/.test(token) || token.length < MIN_TOKEN_LENGTH)

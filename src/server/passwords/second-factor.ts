@@ -2,6 +2,7 @@ import { createCipheriv, createDecipheriv, hash, randomBytes } from 'node:crypto
 import { readFileSync } from 'node:fs';
 import type { Logger } from 'pino';
 import { LdapError } from '../../ldap/ldap-error.js';
+import { nameSetting } from '../settings/index.js';
 
 /** The attribute with the encrypted TOTP secret of an entry; see `SecondFactor`. */
 export const TOTP_SECRET = 'rowanTotpSecret';
@@ -13,13 +14,13 @@ const TAG_BYTES = 16;
 const CIPHER = 'aes-256-gcm';
 const SCHEME_PREFIX = Buffer.from('{AES256GCM}');
 
-/** Reads the key from a file. Throws an `LdapError` that names the setting. */
+/** Reads the key from a file. Throws an error that names the setting and the file. */
 function readKey(path: string): Buffer {
   let key: Buffer;
   try {
     key = readFileSync(path);
   } catch (cause) {
-    throw new LdapError('other', `passwords.totpKey: ${(cause as Error).message}`, { cause });
+    throw nameSetting(cause, 'passwords.totpKey', path);
   }
   if (key.length !== KEY_BYTES)
     throw new LdapError(
