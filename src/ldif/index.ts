@@ -23,5 +23,6 @@ export {
   formatEntryChunks,
   formatRecord,
   type LdifWriteOptions,
+  LEFT_OUT,
   VERSION_LINE,
 } from './write.js';

@@ -2,6 +2,7 @@ import { crProblem } from '../bytes/text-form.js';
 import { LdifFault } from './ldif-types.js';
 import type { LongLine } from './long-record.js';
 import { type AttributeName, extendHash, type NameTable } from './names.js';
+import { LEFT_OUT } from './write.js';
 
 const TAB = 0x09;
 const LF = 0x0a;
@@ -30,6 +31,8 @@ export class LineReader {
   /** Lines whose values `LongRecord` has decoded, by offset in the block. */
   readonly #longLines: ReadonlyMap<number, LongLine> | undefined;
 
+  /** Comments so far that begin with `LEFT_OUT`. */
+  leftOutCount = 0;
   bytes: Buffer;
   start = 0;
   stop = 0;
@@ -98,7 +101,10 @@ export class LineReader {
       }
       // A comment with a CR inside is not skipped, but read as a line. The CR may be the line end of another system,
       // and skipping would lose the text after it.
-      if (block[lineStart] === HASH && !(this.#hasCr && crProblem(block, lineStart, this.#offset))) continue;
+      if (block[lineStart] === HASH && !(this.#hasCr && crProblem(block, lineStart, this.#offset))) {
+        if (block.toString('latin1', lineStart, lineStart + LEFT_OUT.length) === LEFT_OUT) this.leftOutCount++;
+        continue;
+      }
       if (this.#longLines) this.#readLongLine(lineStart);
       this.number = lineNumber;
       this.rangeStart = lineStart;

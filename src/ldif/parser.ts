@@ -29,6 +29,8 @@ export class LdifParser {
   readonly #maxRecordBytes: number;
   readonly #longRecordBytes: number;
   readonly #nameTable = new NameTable();
+  /** Comments so far that tell what a record of an audit log lacks. */
+  leftOutCount = 0;
   /** Bytes of an incomplete record. */
   #pendingChunks: Buffer[] = [];
   #pendingLength = 0;
@@ -195,6 +197,7 @@ export class LdifParser {
       this.#nameTable.clearIfLarge();
     }
     this.#lineNumber = lines.nextLineNumber;
+    this.leftOutCount += lines.leftOutCount;
     this.#offset += longRecord ? longRecord.byteCount : block.length;
   }
 

@@ -121,6 +121,9 @@ export function formatComment(text: string): Buffer {
   return Buffer.from(text.replace(/^/gm, '# ') + '\n');
 }
 
+/** The beginning of a comment line that tells what a record lacks. `LdifParser.leftOutCount` counts these lines. */
+export const LEFT_OUT = '# left out: ';
+
 /** The first line of a file, and a blank line. */
 export const VERSION_LINE = Buffer.from('version: 1\n\n');
 

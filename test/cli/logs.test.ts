@@ -63,7 +63,7 @@ describe('cli: logs', () => {
     client.close();
   });
 
-  it('a request that runs in a thread is in the audit log, without its secrets', async () => {
+  it('a request that runs in a thread is in the audit log, and a replay of the log sets no password', async () => {
     const path = sandbox.path('audit.ldif');
     const server = await sandbox.serve(['--audit-log-output', path]);
     const client = await RawClient.open(server.port);
@@ -77,8 +77,19 @@ describe('cli: logs', () => {
     await fulfilled(() => readFileSync(path, 'utf8').includes('changetype: modify'));
     const log = readFileSync(path, 'utf8');
     expect(log).to.include('description: value 599\n').and.not.include('hush');
-    expect(log.match(/^userPassword: changed$/gm)).to.have.length(2);
+    expect(log.match(/^# left out: (?:replace: )?userPassword, secret$/gm)).to.have.length(2);
+    expect((await replace(client, ADA, 'userPassword', 'hush once more')).code).to.equal(0);
+    await fulfilled(() => readFileSync(path, 'utf8').includes(`# dn: ${ADA}\n`));
     client.close();
+    await server.stop();
+    const other = new Sandbox();
+    await other.initSample();
+    const told = await rowanDoes(['import', '--data', other.data, path]);
+    expect(told).to.match(/^loaded 0 entries, applied 2 changes in /);
+    expect(told).to.include('3 lines "# left out: …": secret and long values that an audit log lacks');
+    const exported = await rowanDoes(['export', '--data', other.data, '--base', personDn('new')]);
+    expect(exported).to.include('description: value 599\n').and.not.include('userPassword');
+    await other.remove();
   });
 
   it('commands that change the directory are audited from begin to end, and so are settings', async () => {

@@ -35,6 +35,8 @@ export class ImportOutcome {
   readonly refusals = new RefusalCounts();
   /** Size of the file, or of standard input. */
   byteCount = 0;
+  /** Comments of an audit log that tell of secret or long values which the log lacks. */
+  leftOutCount = 0;
   /** Entries that the interrupted import had loaded before. */
   existingCount = 0;
   /** Counts for loaded entries and applied changes. */
@@ -137,6 +139,7 @@ export class Importer {
     }
     await this.#source.close();
     this.#outcome.byteCount = this.#source.byteCount;
+    this.#outcome.leftOutCount = this.#source.leftOutCount;
     this.#rejects?.close();
     const { fatalRefusal, rejectedCount } = this.#outcome;
     if (rejectedCount === 0) this.#rejects?.removeEarlier();

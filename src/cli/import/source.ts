@@ -63,6 +63,11 @@ export class RecordSource {
     this.#parser = new LdifParser(options);
   }
 
+  /** See `LdifParser.leftOutCount`. */
+  get leftOutCount(): number {
+    return this.#parser.leftOutCount;
+  }
+
   /** Whether another record exists. Reads until the next record or the end of the file. */
   async hasNextRecord(): Promise<boolean> {
     while (this.#nextIndex === this.#records.length) {

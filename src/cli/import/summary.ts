@@ -14,6 +14,12 @@ export function printOutcome(outcome: ImportOutcome, seconds: number, isDry: boo
   process.stdout.write(
     `${countTexts.join(', ')} in ${seconds.toFixed(1)} s (${rateText}/s), ${pluralize(outcome.byteCount, 'byte')} read\n`,
   );
+  if (outcome.leftOutCount > 0) {
+    const lines = pluralize(outcome.leftOutCount, 'line');
+    process.stdout.write(
+      `${lines} "# left out: …": secret and long values that an audit log lacks, so that their changes are not applied\n`,
+    );
+  }
   const counts = outcome.passwordCounts;
   if (counts.hashedCount > 0) {
     const passwords = pluralize(counts.hashedCount, 'password');

@@ -1,5 +1,5 @@
 import type { PartialAttribute } from '../../ldap/ldap-types.js';
-import { formatChange, formatComment, isAttributeDescription, type LdifChange } from '../../ldif/index.js';
+import { formatChange, formatComment, isAttributeDescription, type LdifChange, LEFT_OUT } from '../../ldif/index.js';
 import { decodeApplicationPasswords } from '../../protocol/extended/application-passwords.js';
 import type { ExtendedRequest, Request } from '../../protocol/ldap-messages.js';
 import { ExtendedOid } from '../../protocol/oids.js';
@@ -10,17 +10,20 @@ import { accountOf } from './request-description.js';
 const MAX_VALUE = 8 * 1024;
 /** Bytes of values after which further values are left out. */
 const MAX_VALUES = 256 * 1024;
-const CHANGED = Buffer.from('changed');
 
 /**
- * Formats a request that has succeeded as an LDIF change record (RFC 2849), with a blank line at its end. Secret values
- * are `changed`; comments before the record tell which values were left out. `boundAs`: DN of the client. Returns
+ * Formats a request that has succeeded as an LDIF change record (RFC 2849), with a blank line at its end. Secret and
+ * long values are left out, and so is a change without its values: a replay would remove what it set. A comment that
+ * begins with `LEFT_OUT` tells of each. A record without changes is a comment. `boundAs`: DN of the client. Returns
  * undefined for a request that changes nothing.
  */
 export function formatRequestChange(request: Request, schema: Schema, boundAs: string): string | undefined {
   const values = new ShownValues(schema);
   const change = changeOf(request, values, boundAs);
-  return change && values.remarks() + formatChange(change).toString('latin1');
+  if (change === undefined) return undefined;
+  const text = formatChange(change).toString('latin1');
+  const hasChanges = change.kind !== 'modify' || change.changes.length > 0;
+  return values.remarks() + (hasChanges ? text : `${formatComment(text.trimEnd()).toString('latin1')}\n`);
 }
 
 function changeOf(request: Request, values: ShownValues, boundAs: string): LdifChange | undefined {
@@ -28,7 +31,10 @@ function changeOf(request: Request, values: ShownValues, boundAs: string): LdifC
     case 'add':
       return { kind: 'add', dn: request.dn, attributes: request.attributes.map((one) => values.show(one)) };
     case 'modify': {
-      const changes = request.changes.map((one) => ({ ...one, attribute: values.show(one.attribute) }));
+      const changes = request.changes.flatMap((one) => {
+        const attribute = values.show(one.attribute, `${one.operation}: `);
+        return attribute.values.length === 0 && one.attribute.values.length > 0 ? [] : { ...one, attribute };
+      });
       return { kind: 'modify', dn: request.dn, changes };
     }
     case 'delete':
@@ -36,21 +42,21 @@ function changeOf(request: Request, values: ShownValues, boundAs: string): LdifC
     case 'modifyDN':
       return { kind: 'modrdn', ...request };
     case 'extended':
-      return passwordChange(request, boundAs);
+      return passwordChange(request, values, boundAs);
     default:
       return undefined;
   }
 }
 
-function passwordChange(request: ExtendedRequest, boundAs: string): LdifChange | undefined {
+/** A change of passwords is a modify record, of which the value is left out. */
+function passwordChange(request: ExtendedRequest, values: ShownValues, boundAs: string): LdifChange | undefined {
   const dn = accountOf(request, boundAs);
   if (dn === undefined) return undefined;
-  const attribute = { type: 'userPassword', values: [CHANGED] };
-  if (request.oid === ExtendedOid.passwordModify)
-    return { kind: 'modify', dn, changes: [{ operation: 'replace', attribute }] };
-  const { action } = decodeApplicationPasswords(request.value);
+  const isWhole = request.oid === ExtendedOid.passwordModify;
+  const action = isWhole ? 'replace' : decodeApplicationPasswords(request.value).action;
   if (action === 'list') return undefined;
-  return { kind: 'modify', dn, changes: [{ operation: action === 'add' ? 'add' : 'delete', attribute }] };
+  values.leaveOut(`${action}: userPassword, secret`);
+  return { kind: 'modify', dn, changes: [] };
 }
 
 /** Decides which values of a request are shown, and keeps what was left out. */
@@ -64,22 +70,28 @@ class ShownValues {
     this.#schema = schema;
   }
 
-  show({ type: name, values }: PartialAttribute): PartialAttribute {
+  /** `label`: what stands before the attribute in a comment. */
+  show({ type: name, values }: PartialAttribute, label = ''): PartialAttribute {
     const type = isAttributeDescription(name) ? name : 'unreadable';
-    if (this.#schema.describe(name)?.type.secret !== false) return { type, values: values.map(() => CHANGED) };
-    return { type, values: values.filter((value) => this.#mayShow(type, value.length)) };
+    const isSecret = this.#schema.describe(name)?.type.secret !== false;
+    if (isSecret && values.length > 0) this.leaveOut(`${label}${type}, secret`);
+    return { type, values: values.filter((value) => !isSecret && this.#mayShow(label + type, value.length)) };
   }
 
-  #mayShow(type: string, length: number): boolean {
+  #mayShow(name: string, length: number): boolean {
     this.#byteCount += length;
     if (this.#byteCount > MAX_VALUES) this.#leftOutCount++;
-    else if (length > MAX_VALUE) this.#comments += formatComment(`${type}: a value of ${length} bytes is left out`);
+    else if (length > MAX_VALUE) this.leaveOut(`${name}, a value of ${length} bytes`);
     else return true;
     return false;
   }
 
+  leaveOut(text: string): void {
+    this.#comments += `${LEFT_OUT}${text}\n`;
+  }
+
   remarks(): string {
-    if (this.#leftOutCount > 0) this.#comments += formatComment(`${this.#leftOutCount} more values are left out`);
+    if (this.#leftOutCount > 0) this.leaveOut(`${this.#leftOutCount} more values`);
     return this.#comments;
   }
 }
