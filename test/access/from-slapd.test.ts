@@ -34,6 +34,44 @@ function exact(text: string): string[] {
 }
 
 describe('rules from slapd', () => {
+  it('a loss is told with who, what and line', () => {
+    const { remarks } = translated(`access to attrs=employeeNumber by group="cn=hr,${SUFFIX}" write by * none
+access to dn.subtree="ou=people,${SUFFIX}" by users read
+access to * by group="cn=admins,${SUFFIX}" write`);
+    expect(remarks.find((one) => one.startsWith('1 less'))).to.equal(
+      `1 less: 'to attrs=employeeNumber by group=cn=hr,${SUFFIX} write' gives less where line 2 is about the same, since no rule can stop what line 3 gives there, and leave this`,
+    );
+  });
+
+  const LIMITS = [
+    `group.exact="cn=admins,${SUFFIX}" size=unlimited time=none`,
+    'users size.soft=500 size.hard=1000 size.unchecked=20000 size.pr=100 size.prtotal=5',
+    '* time.soft=10 time.hard=60',
+  ];
+  for (const [form, text] of Object.entries({
+    'slapd.conf': `database mdb\nsuffix ${SUFFIX}\n${LIMITS.map((one) => `limits ${one}\n`).join('')}`,
+    'cn=config': `dn: olcDatabase={1}mdb,cn=config\nolcDatabase: {1}mdb\nolcSuffix: ${SUFFIX}\n${LIMITS.map((one, i) => `olcLimits: {${i}}${one}\n`).join('')}`,
+  }))
+    it(`limits of ${form} become limits, each without those whom earlier ones are about`, () => {
+      const { yaml, remarks } = translate(text, schema);
+      expect(parseRules(yaml, schema).faults, yaml).to.deep.equal([]);
+      const admins = { group: `cn=admins,${SUFFIX}` };
+      expect((parse(yaml) as { limits: object[] }).limits.map((one) => ({ ...one, name: undefined }))).to.deep.equal([
+        { name: undefined, who: admins, sizeLimit: 0, timeLimit: 0 },
+        {
+          name: undefined,
+          who: { users: true, not: admins },
+          sizeLimit: 1000,
+          lookLimit: 20_000,
+          pageSize: 100,
+        },
+        { name: undefined, who: { anonymous: true }, timeLimit: 60 },
+      ]);
+      const told = remarks.map(({ kind, text }) => `${kind}: ${text}`);
+      expect(told).to.include("left: limits: no rule can say 'size.prtotal=5'");
+      expect(told).to.include("said: 'size.soft=500': a search that asks for no limit gets the hard one here");
+    });
+
   it('roles that a line names keep what it gives them, and one rule stops the others', () => {
     const rules = exact(`access to attrs=employeeNumber
   by dn.exact="cn=payroll,${SUFFIX}" write

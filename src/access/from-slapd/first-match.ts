@@ -95,7 +95,8 @@ export class FirstMatch {
   #reportHeldBack({ origin, inexactReason }: Element, laterStep: Element): void {
     const [of, to] = [origin.line, laterStep.origin.line];
     const laterText = of === to ? 'what stands behind it here' : `line ${to}`;
-    this.#report.add('less', of, this.#lossRemark ?? `${inexactReason}: ${laterText} gives less for that`);
+    const remark = `${inexactReason}, so that ${laterText} ('${laterStep.origin.text}') gives less`;
+    this.#report.add('less', of, this.#lossRemark ?? remark);
   }
 
   /** Denies the rights on the base entry of a scope `children`. Rules lack this scope and use `subtree`. */
@@ -196,7 +197,7 @@ export class FirstMatch {
     const [of, to] = [lostStep.origin.line, limitedGrant.line];
     const samePlaceText = step.origin.line === of ? '' : ` where line ${step.origin.line} is about the same`;
     const limitedText = to === of ? 'another part of this line' : `line ${to}`;
-    const remark = `it gives less${samePlaceText}: no rule can stop what ${limitedText} gives there, and leave this`;
+    const remark = `'${lostStep.origin.text}' gives less${samePlaceText}, since no rule can stop what ${limitedText} gives there, and leave this`;
     this.#report.add('less', of, this.#lossRemark ?? remark);
   }
 }

@@ -6,6 +6,7 @@ import { FirstMatch } from './first-match.js';
 import type { LogicalLine } from './logical-lines.js';
 import { EVERYWHERE, type Place } from './place.js';
 import { type Remark, Report } from './report.js';
+import { readLimits } from './slapd-limits.js';
 import { elementLists, type SlapdStep, StepReader } from './slapd-steps.js';
 import { WhatReader } from './slapd-what.js';
 import { WhoReader } from './slapd-who.js';
@@ -19,7 +20,7 @@ export interface Translation {
   readonly yaml: string;
   /** Remarks about the source, by line. */
   readonly remarks: readonly Remark[];
-  /** Number of `access` and `aci` values that were translated. */
+  /** Number of `access`, `limits` and `aci` values that were translated. */
   readonly translatedCount: number;
 }
 
@@ -27,8 +28,9 @@ export interface Translation {
 const MAX_STEPS = 2000;
 
 /**
- * Translates `access` lines of OpenLDAP (slapd.conf, or cn=config in LDIF) and `aci` values (in LDIF) into rules. The
- * rules grant nothing that the source does not grant, except where a remark says `differs` (docs/from-slapd-acls.md).
+ * Translates `access` and `limits` lines of OpenLDAP (slapd.conf, or cn=config in LDIF) and `aci` values (in LDIF) into
+ * rules. The rules grant nothing that the source does not grant, except where a remark says `differs`
+ * (docs/from-slapd-acls.md).
  */
 export function translate(text: string, schema: Schema): Translation {
   const report = new Report();
@@ -41,9 +43,13 @@ export function translate(text: string, schema: Schema): Translation {
   const drafts = slapdDrafts(source.databases, stepReader, notation, bits, report);
   const aciReader = new AciReader(notation, bits, report);
   const aciDrafts = aciReader.read(source.acis);
+  const limits = readLimits([...new Set(source.databases.flatMap((one) => one.limits))], whoReader, report);
+  if (source.databases.length > 1)
+    for (const { limits: own } of source.databases)
+      if (own[0]) report.add('differs', own[0].line, 'limits hold for all suffixes here');
   const remarks = report.remarks();
-  const yaml = formatRules([...drafts, ...aciDrafts], remarks, bits, HEAD);
-  return { yaml, remarks, translatedCount: stepReader.lineCount + aciReader.aciCount };
+  const yaml = formatRules([...drafts, ...aciDrafts], limits, remarks, bits, HEAD);
+  return { yaml, remarks, translatedCount: stepReader.lineCount + aciReader.aciCount + limits.length };
 }
 
 const HEAD = `Rules made from another server's access lines (rowan access from-slapd).

@@ -140,7 +140,7 @@ function parseAccess(text: string, coversOwnValues: boolean): SlapdAccess {
   return { operator: text[0] as SlapdAccess['operator'], privileges, coversOwnValues };
 }
 
-function parseWho(word: string): SlapdWho {
+export function parseWho(word: string): SlapdWho {
   const [, keyAndStyle = word, value] = /^([^=]*)=(.*)$/s.exec(word) ?? [];
   const [path = '', ...style] = keyAndStyle.split('.');
   const [key = '', ...groupParts] = path.split('/');

@@ -2,12 +2,14 @@ import { decodeBase64 } from '../../bytes/base64.js';
 import { type LogicalLine, logicalLines } from './logical-lines.js';
 import type { Report } from './report.js';
 
-/** The `access to …` lines of one slapd database, in order. */
+/** The `access to …` and `limits` lines of one slapd database, in order. */
 export interface SlapdDatabase {
   /** Suffix DNs. Empty if the source does not name them: then the lines apply to all entries. */
   readonly suffixes: readonly string[];
   /** Each text begins with `to`. */
   readonly access: readonly LogicalLine[];
+  /** `limits` lines, without that word. */
+  readonly limits: readonly LogicalLine[];
 }
 
 /** An `aci` value and the DN of the entry that has the value. */
@@ -24,6 +26,7 @@ interface Section {
   readonly kind: 'global' | 'data' | 'own';
   readonly suffixes: string[];
   readonly access: LogicalLine[];
+  readonly limits: LogicalLine[];
 }
 
 /** Internal databases of slapd that have no counterpart in Rowan. */
@@ -38,13 +41,13 @@ export function readSource(text: string, report: Report): Source {
 }
 
 function readConf(lines: readonly LogicalLine[], report: Report): SlapdDatabase[] {
-  const sections: Section[] = [{ kind: 'global', suffixes: [], access: [] }];
+  const sections: Section[] = [{ kind: 'global', suffixes: [], access: [], limits: [] }];
   for (const { line, text } of lines) {
     const [, word = '', rest = ''] = /^(\S+)\s*(.*)$/s.exec(text) ?? [];
     const section = sections.at(-1)!;
     switch (word.toLowerCase()) {
       case 'database':
-        sections.push({ kind: sectionKind(rest), suffixes: [], access: [] });
+        sections.push({ kind: sectionKind(rest), suffixes: [], access: [], limits: [] });
         break;
       case 'suffix':
         section.suffixes.push(...splitWords(rest));
@@ -57,6 +60,10 @@ function readConf(lines: readonly LogicalLine[], report: Report): SlapdDatabase[
         break;
       case 'olcaccess:':
         section.access.push({ line, text: withoutNumber(rest) });
+        break;
+      case 'limits':
+      case 'olclimits:':
+        section.limits.push({ line, text: withoutNumber(rest) });
         break;
       case 'include':
         if (/\.schema"?$/.test(rest)) report.add('said', line, `schema is given by --schema-folders, not by ${rest}`);
@@ -103,13 +110,20 @@ function withoutNumber(text: string): string {
 
 /** Assigns the lines to databases. Lines of the frontend, or of no database, are appended to each. */
 function toDatabases(sections: readonly Section[], report: Report): SlapdDatabase[] {
-  const global = sections.filter(({ kind }) => kind === 'global').flatMap(({ access }) => access);
+  const globalSections = sections.filter(({ kind }) => kind === 'global');
+  const global = globalSections.flatMap(({ access }) => access);
+  const globalLimits = globalSections.flatMap(({ limits }) => limits);
   for (const { line } of sections.filter(({ kind }) => kind === 'own').flatMap(({ access }) => access))
     report.add('said', line, 'this is about cn=config or cn=monitor, which are not for rules');
   const dataSections = sections.filter(({ kind }) => kind === 'data');
-  if (dataSections.length === 0) return global.length === 0 ? [] : [{ suffixes: [], access: global }];
-  const databases = dataSections.map(({ suffixes, access }) => ({ suffixes, access: [...access, ...global] }));
-  const hasAccess = databases.some(({ access }) => access.length > 0);
+  if (dataSections.length === 0)
+    return global.length + globalLimits.length === 0 ? [] : [{ suffixes: [], access: global, limits: globalLimits }];
+  const databases = dataSections.map(({ suffixes, access, limits }) => ({
+    suffixes,
+    access: [...access, ...global],
+    limits: [...limits, ...globalLimits],
+  }));
+  const hasAccess = databases.some(({ access, limits }) => access.length + limits.length > 0);
   return hasAccess ? databases : [];
 }
 
@@ -127,12 +141,14 @@ function readLdif(lines: readonly LogicalLine[], report: Report): Source {
     const dn = valuesOf('dn')[0]?.value ?? '';
     for (const { line, value } of valuesOf('aci')) acis.push({ line, text: value, dn });
     const access = valuesOf('olcaccess');
-    if (valuesOf('olcdatabase').length === 0 && access.length === 0) continue;
+    const limits = valuesOf('olclimits');
+    if (valuesOf('olcdatabase').length + access.length + limits.length === 0) continue;
     const databaseName = valuesOf('olcdatabase')[0]?.value ?? /^olcDatabase=([^,]+)/i.exec(dn)?.[1] ?? '';
     sections.push({
       kind: sectionKind(databaseName),
       suffixes: valuesOf('olcsuffix').map(({ value }) => value),
       access: sortByNumber(access).map(({ line, value }) => ({ line, text: withoutNumber(value) })),
+      limits: sortByNumber(limits).map(({ line, value }) => ({ line, text: withoutNumber(value) })),
     });
   }
   return { databases: toDatabases(sections, report), acis };

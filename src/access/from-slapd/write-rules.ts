@@ -14,6 +14,7 @@ import { type AttributeBits, type Attributes, CHILDREN, ENTRY, NO_ATTRIBUTES } f
 import type { RuleDraft } from './element.js';
 import { nameText } from './place.js';
 import type { Remark } from './report.js';
+import type { LimitDraft } from './slapd-limits.js';
 
 const MANAGE = rightSet('manage');
 const WRITING = rightSet('add', 'delete', 'replace');
@@ -39,6 +40,7 @@ interface Rule {
 /** Returns the text of a rules file: the rules in YAML, with the source lines and remarks as comments. */
 export function formatRules(
   drafts: readonly RuleDraft[],
+  limits: readonly LimitDraft[],
   remarks: readonly Remark[],
   bits: AttributeBits,
   fileComment: string,
@@ -61,11 +63,17 @@ export function formatRules(
       comment.length = group.sourceLines.size;
     }
   }
-  return formatYaml(rules, comments, fileComment);
+  return formatYaml(rules, comments, limits, fileComment);
 }
 
-function formatYaml(rules: readonly Rule[], comments: readonly string[], fileComment: string): string {
-  const document = new Document({ rules }, { aliasDuplicateObjects: false });
+function formatYaml(
+  rules: readonly Rule[],
+  comments: readonly string[],
+  limits: readonly LimitDraft[],
+  fileComment: string,
+): string {
+  const content = limits.length > 0 ? { rules, limits } : { rules };
+  const document = new Document(content, { aliasDuplicateObjects: false });
   document.commentBefore = fileComment
     .split('\n')
     .map((line) => ` ${line}`)
