@@ -210,7 +210,7 @@ describe('cli: the command line', () => {
     [
       'an entryUUID that is none',
       ['deleted', 'restore', '1234', '--data', 'x'],
-      `rowan: '1234' is not an entryUUID; "rowan deleted list" shows them\n`,
+      `rowan: '1234' is neither an entryUUID nor a DN; "rowan deleted list" shows them\n`,
     ],
     [
       'a number that is none',

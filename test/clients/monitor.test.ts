@@ -124,7 +124,7 @@ describe('clients: monitoring tools', () => {
     const limited = await client.search('cn=Monitor', { scope: 'sub', sizeLimit: 3 });
     expect([limited.code, limited.entries.length]).to.deep.equal([4, 3]);
     const missing = await ask(client, 'cn=Readers,cn=Waiters,cn=Monitor', '(objectClass=*)', []);
-    expect([missing.code, missing.final.matchedDN]).to.deep.equal([32, 'cn=Monitor']);
+    expect([missing.code, missing.final.matchedDN]).to.deep.equal([32, 'cn=Waiters,cn=Monitor']);
     const anonymous = await two.open();
     for (const base of ['cn=Monitor', 'cn=Waiters,cn=Monitor', 'cn=none,cn=Monitor'])
       expect((await ask(anonymous, base, '(objectClass=*)', [])).code, base).to.equal(50);
