@@ -1,12 +1,22 @@
 import { isMap, isScalar, type Node } from 'yaml';
+import { isComputed } from '../partition/model/computed.js';
 import type { Schema } from '../schema/schema.js';
-import type { Dn } from '../schema/schema-types.js';
+import type { AttributeType, Dn } from '../schema/schema-types.js';
 import { didYouMean, printable } from '../schema/suggest.js';
+import { isServerSecret } from './attribute-set.js';
 import { type Field, type Fields, MarkedYaml, type RuleFault } from './marked-yaml.js';
 import { EVERYTHING, TargetReader } from './parse-target.js';
 import { readDns, WhoReader } from './parse-who.js';
-import { NO_RIGHTS, type RightSet, rightSet, rightsIn } from './right.js';
-import { misfitReason } from './right-fit.js';
+import {
+  ATTRIBUTE_RIGHTS,
+  CHILDREN_RIGHTS,
+  ENTRY_RIGHTS,
+  NO_RIGHTS,
+  type Right,
+  type RightSet,
+  rightSet,
+  rightsIn,
+} from './right.js';
 import { RIGHT_WORDS, rightsOfWord } from './right-words.js';
 import type { AccessRule, AccessRules, AttributeSet, LimitRule, Limits, PolicyRule, Who } from './rule.js';
 
@@ -228,4 +238,41 @@ function entryKeyOf({ self, attribute, not = [] }: Who): string | undefined {
   if (self) return 'self';
   if (attribute) return 'attribute';
   return not.map(entryKeyOf).find((key) => key !== undefined);
+}
+
+const WRITING = rightSet('add', 'delete', 'replace');
+const SEARCH = rightSet('search');
+
+/** Returns the reason why no right that `right` stands for can apply to the attributes; undefined if one can. */
+function misfitReason(right: string, rights: readonly Right[], target: AttributeSet): string | undefined {
+  const wordRights = rightSet(...rights);
+  const types = [...target.types, ...target.descriptions.map(({ type }) => type)];
+  const hasAttributeGroups = target.includesUser || target.includesOperational;
+  const grantable =
+    (target.includesEntry ? ENTRY_RIGHTS : NO_RIGHTS) |
+    (target.includesChildren ? CHILDREN_RIGHTS : NO_RIGHTS) |
+    (hasAttributeGroups ? ATTRIBUTE_RIGHTS : types.reduce((sum, type) => sum | rightsOn(type), NO_RIGHTS));
+  if (wordRights & grantable) return undefined;
+  if (types.length === 0 && !hasAttributeGroups && !target.includesEntry && !target.includesChildren)
+    return 'this never applies: the classes named have secrets alone; name them, such as userPassword';
+  return misfitText(right, wordRights, types);
+}
+
+/** The rights that a rule can grant: secrets are not searchable, computed attributes are not writable. */
+function rightsOn(type: AttributeType): RightSet {
+  if (isServerSecret(type)) return NO_RIGHTS;
+  return ATTRIBUTE_RIGHTS & ~(type.secret ? SEARCH : NO_RIGHTS) & ~(isComputed(type) ? WRITING : NO_RIGHTS);
+}
+
+function misfitText(right: string, set: RightSet, types: readonly AttributeType[]): string {
+  if (!(set & ATTRIBUTE_RIGHTS)) {
+    const [place, name] = set & CHILDREN_RIGHTS ? ['what comes below an entry', 'children'] : ['the entry', 'entry'];
+    return `'${right}' is a right on ${place}; add '${name}' to attributes`;
+  }
+  if (types.length === 0)
+    return `'${right}' is a right on attributes; add them to attributes, or "*" for all but secrets`;
+  const labels = types.map(({ name }) => `'${name}'`).join(', ');
+  if (types.some(isServerSecret)) return `this never applies: ${labels} is for the server alone`;
+  if (types.some(({ secret }) => secret)) return `this never applies: nobody searches for secrets such as ${labels}`;
+  return `this never applies: ${labels} is worked out when it is asked for, and cannot be written`;
 }

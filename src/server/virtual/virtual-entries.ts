@@ -1,4 +1,13 @@
 import { isAtOrBelow } from '../../access/requester.js';
+import {
+  formatTime,
+  type JobRow,
+  lastRunText,
+  nextRunText,
+  readJob,
+  readJobs,
+  standardJobs,
+} from '../../jobs/index.js';
 import type { Scope } from '../../ldap/ldap-types.js';
 import type { Partition } from '../../partition/index.js';
 import type { DirectorySettings } from '../../partition/model/directory-types.js';
@@ -13,7 +22,6 @@ import { SUPPORTED_CONTROLS } from '../words/controls.js';
 import { chain, type Maybe } from '../words/maybe.js';
 import { VENDOR, VERSION } from '../words/version.js';
 import { proposalLines } from './index-proposals.js';
-import { jobLines } from './jobs.js';
 import { MONITOR_DN, monitorEntries, textEntry } from './monitor.js';
 import { subschemaAttributes } from './subschema.js';
 import type { ComputedEntry, VirtualAttributes } from './virtual-attributes.js';
@@ -123,4 +131,21 @@ function rootDseAttributes(settings: DirectorySettings, config: Config): Virtual
 /** StartTLS is supported only with a certificate. */
 function supportedExtensions(config: Config): string[] {
   return Object.values(ExtendedOid).filter((oid) => oid !== ExtendedOid.startTls || config.tls.cert !== undefined);
+}
+
+/** Returns last and next run of each scheduled job, for cn=Jobs,cn=Monitor. */
+async function jobLines(partition: Partition, config: Config): Promise<string[]> {
+  const lines: string[] = [];
+  const jobs = standardJobs(partition, config);
+  for (const job of jobs) {
+    const row = await readJob(partition.store, job.name);
+    lines.push(`${job.name}.schedule: ${job.schedule}`, ...runTimes(row, nextRunText(job, row)));
+  }
+  for (const row of await readJobs(partition.store))
+    if (!jobs.some(({ name }) => name === row.name)) lines.push(...runTimes(row, formatTime(row.state.next)));
+  return lines;
+}
+
+function runTimes(row: JobRow, next: string): string[] {
+  return [`${row.name}.last: ${lastRunText(row)}`, `${row.name}.next: ${next}`];
 }

@@ -1,8 +1,78 @@
-import type { Observer } from '../observation/finished-operation.js';
-import type { OperationFilter, TopSample, WatchedLines } from '../processes/watch.js';
+import { parseFilter } from '../../ldap/filter-text.js';
+import { LdapError } from '../../ldap/ldap-error.js';
+import type { FinishedOperation, Observer } from '../observation/finished-operation.js';
+import type { Statistics } from '../processes/statistics.js';
+import type { BusyClient, OperationFilter, SlowSearch, TopSample, WatchedLines } from '../processes/watch.js';
 import type { Services } from '../services/services.js';
+import { filterShape } from '../services/slow-searches.js';
 import { OperationLines } from './operation-lines.js';
-import { TopTally } from './top-tally.js';
+
+const MAX_SEARCHES = 20;
+const MAX_CLIENTS = 1000;
+/** Clients in a sample. */
+const SAMPLE_CLIENTS = 20;
+/** A faster search is not worth the description of its request. */
+const MIN_SLOW_MS = 1;
+
+/** Collects the figures of operations for `rowan top`. */
+class TopTally implements Observer {
+  readonly #statistics: Statistics;
+  #highestMs: Partial<Record<FinishedOperation['op'], number>> = {};
+  readonly #searches = new Map<string, SlowSearch>();
+  #clients = new Map<string, { -readonly [K in keyof BusyClient]: BusyClient[K] }>();
+
+  constructor(statistics: Statistics) {
+    this.#statistics = statistics;
+  }
+
+  onOperation(operation: FinishedOperation): void {
+    const { op, workMs, address, boundAs } = operation;
+    this.#highestMs[op] = Math.max(this.#highestMs[op] ?? 0, workMs);
+    const key = `${address} ${boundAs}`;
+    const client = this.#clients.get(key);
+    if (client) {
+      client.operationCount++;
+      client.workMs += workMs;
+    } else if (this.#clients.size < MAX_CLIENTS)
+      this.#clients.set(key, { address, boundAs, operationCount: 1, workMs });
+    if (operation.search && (workMs >= MIN_SLOW_MS || this.#searches.size === 0)) this.#addSearch(operation);
+  }
+
+  #addSearch({ search, workMs, entryCount, description }: FinishedOperation): void {
+    const slowest = [...this.#searches].sort(([, a], [, b]) => a.workMs - b.workMs);
+    if (slowest.length >= MAX_SEARCHES && workMs <= slowest[0]![1].workMs) return;
+    const { filter, target: base = '', scope = '' } = description() ?? {};
+    const shape = shapeOf(filter ?? '');
+    const known = this.#searches.get(shape);
+    if (known && known.workMs >= workMs) return;
+    if (!known && slowest.length >= MAX_SEARCHES) this.#searches.delete(slowest[0]![0]);
+    const { plan, rowsExamined, advice } = search!;
+    const adviceText = plan === 'index' ? undefined : advice();
+    this.#searches.set(shape, { shape, base, scope, plan, rowsExamined, entryCount, workMs, advice: adviceText });
+  }
+
+  take(): TopSample {
+    const sample = {
+      counts: this.#statistics.counts(),
+      highestMs: this.#highestMs,
+      slowSearches: [...this.#searches.values()].sort((a, b) => b.workMs - a.workMs),
+      clients: [...this.#clients.values()].sort((a, b) => b.operationCount - a.operationCount).slice(0, SAMPLE_CLIENTS),
+    };
+    this.#highestMs = {};
+    this.#clients = new Map();
+    return sample;
+  }
+}
+
+/** `filter` is a text that may have been cut. */
+function shapeOf(filter: string): string {
+  try {
+    return filterShape(parseFilter(filter));
+  } catch (error) {
+    if (error instanceof LdapError) return '(a filter too long to show)';
+    throw error;
+  }
+}
 
 /** Time without a question after which a watch ends, in milliseconds. */
 const IDLE_MS = 10_000;

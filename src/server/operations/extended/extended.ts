@@ -1,11 +1,32 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
+import type { Modification, PartialAttribute } from '../../../ldap/ldap-types.js';
+import { generalizedTime } from '../../../partition/model/csn.js';
+import type { SplitChanges, Target } from '../../../partition/model/directory-types.js';
+import {
+  type ApplicationPasswordFields,
+  decodeApplicationPasswords,
+  encodeAddedPassword,
+  encodeListedPasswords,
+} from '../../../protocol/extended/application-passwords.js';
 import { decodeCancel } from '../../../protocol/extended/cancel.js';
 import type { ExtendedRequest } from '../../../protocol/ldap-messages.js';
 import { ExtendedOid } from '../../../protocol/oids.js';
+import type { Dn } from '../../../schema/schema-types.js';
+import { generalizedTimeMs } from '../../../schema/time.js';
+import {
+  APPLICATION_PASSWORD,
+  type ApplicationLimits,
+  type ApplicationPassword,
+  createApplicationPassword,
+  parseApplicationPasswords,
+  parseNetworks,
+} from '../../passwords/application-password.js';
+import { actorOf, requireAdmin, requireBound, requireConfidential } from '../../request/access.js';
 import type { Context } from '../../request/context.js';
+import { requireNoReset, requireOwnPassword, runPasswordChange } from '../../request/password-policy.js';
+import { requireValidBind } from '../../request/validity.js';
 import { chain, type Maybe } from '../../words/maybe.js';
 import { type Outcome, SUCCESS } from '../../words/outcome.js';
-import { applicationPasswords } from './application-passwords.js';
 import { passwordModify } from './password-modify.js';
 
 /** Dispatches an extended operation by its OID (RFC 4511 §4.12). */
@@ -45,4 +66,108 @@ function whoAmI({ session }: Context, request: ExtendedRequest): Outcome {
 /** Cancel (RFC 3909). Both operations are answered; the canceled operation gets `canceled`. */
 function cancel({ id, outstanding }: Context, request: ExtendedRequest): Maybe<Outcome> {
   return chain(outstanding.cancel(decodeCancel(request.value), id), () => SUCCESS);
+}
+
+/**
+ * Application passwords (docs/server.md). Users may create, list and remove application passwords of their own entry if
+ * they may replace its password. The administrator may do so for all entries.
+ */
+function applicationPasswords(context: Context, request: ExtendedRequest): Promise<Outcome> {
+  const fields = decodeApplicationPasswords(request.value);
+  const { services, session } = context;
+  return runPasswordChange(context, async () => {
+    requireBound(session, 'have application passwords');
+    requireConfidential(context);
+    requireOwnPassword(session.identity);
+    requireNoReset(session.identity);
+    const ownDn = services.schema.parseDn(session.dn);
+    const dn = fields.entry === undefined ? ownDn : services.schema.parseDn(fields.entry);
+    if (session.isAdmin && dn.norm.equals(ownDn.norm))
+      throw new LdapError('unwillingToPerform', 'the administrator has no application passwords; name an entry');
+    if (!dn.norm.equals(ownDn.norm)) requireAdmin(session, 'see and change application passwords of others');
+    switch (fields.action) {
+      case 'add':
+        return { ...SUCCESS, value: encodeAddedPassword(await addPassword(context, dn, fields)) };
+      case 'list':
+        return { ...SUCCESS, value: encodeListedPasswords(await listPasswords(context, dn)) };
+      case 'remove':
+        await removePassword(context, dn, fields.name);
+        return SUCCESS;
+    }
+  });
+}
+
+async function addPassword(context: Context, dn: Dn, fields: ApplicationPasswordFields): Promise<string> {
+  const limits = parseLimits(context, fields);
+  let clearPassword = '';
+  await changePasswords(context, dn, (present) => {
+    const { value, clearPassword: clear } = createApplicationPassword(limits, present, Date.now());
+    clearPassword = clear;
+    return { operation: 'add', attribute: passwordAttribute(value) };
+  });
+  return clearPassword;
+}
+
+function parseLimits({ services }: Context, fields: ApplicationPasswordFields): ApplicationLimits {
+  const { name, networks = '', usedBy, expires } = fields;
+  const expiresMs = expires === undefined ? undefined : generalizedTimeMs(Buffer.from(expires));
+  if (expires !== undefined && expiresMs === undefined)
+    throw new LdapError('constraintViolation', 'expires is no time; write it like 20301231235959Z');
+  const networkTexts = networks.split(' ').filter((word) => word !== '');
+  const usedByDn = usedBy === undefined ? undefined : services.schema.parseDn(usedBy).text;
+  return { name, networks: parseNetworks(networkTexts), usedBy: usedByDn, expires: expiresMs };
+}
+
+function passwordAttribute(value: Buffer): PartialAttribute {
+  return { type: APPLICATION_PASSWORD, values: [value] };
+}
+
+async function removePassword(context: Context, dn: Dn, name: string): Promise<void> {
+  await changePasswords(context, dn, (present) => {
+    const removedPassword = present.find((other) => other.name === name);
+    if (!removedPassword) throw new LdapError('noSuchAttribute', 'there is no application password with this name');
+    return { operation: 'delete', attribute: passwordAttribute(Buffer.from(removedPassword.value)) };
+  });
+}
+
+/** Changes the application passwords of the entry. Each attempt reads them and asks `changeFor` for the change. */
+async function changePasswords(
+  context: Context,
+  dn: Dn,
+  changeFor: (present: readonly ApplicationPassword[]) => Modification,
+): Promise<void> {
+  const { services, session } = context;
+  const requester = session.identity;
+  await requireRight(context, dn);
+  const makeChanges = async ({ id, row }: Target): Promise<SplitChanges> => {
+    const credentials = services.credentialReader.read(row);
+    await requireValidBind(services, session, requester, { id, credentials });
+    return { clientChanges: [], serverChanges: [changeFor(parseApplicationPasswords(credentials.applications))] };
+  };
+  await services.partition.modify(dn, makeChanges, actorOf(context), { touchedDescriptions: [APPLICATION_PASSWORD] });
+}
+
+async function requireRight(context: Context, dn: Dn): Promise<void> {
+  const replaceChange = { operation: 'replace', attribute: { type: 'userPassword', values: [] } } as const;
+  await context.services.partition.requireAllowed(dn, [replaceChange], actorOf(context));
+}
+
+async function listPasswords(context: Context, dn: Dn): Promise<Parameters<typeof encodeListedPasswords>[0]> {
+  const { partition, credentialReader } = context.services;
+  await requireRight(context, dn);
+  const foundRow = await partition.findRow(dn);
+  if (!foundRow) throw new LdapError('noSuchObject', 'there is no entry with this name');
+  const { applications } = credentialReader.read(foundRow.row);
+  const uses = (await partition.accountState(foundRow.id))?.uses ?? [];
+  return parseApplicationPasswords(applications).map(({ id, name, networks, usedBy, expires, created }) => {
+    const lastUse = uses.find((use) => use.id === id)?.time;
+    return {
+      name,
+      networks: networks.length === 0 ? undefined : networks.map(({ text }) => text).join(' '),
+      usedBy,
+      expires: expires === undefined ? undefined : generalizedTime(expires),
+      created: generalizedTime(created),
+      lastUse: lastUse === undefined ? undefined : generalizedTime(lastUse),
+    };
+  });
 }
