@@ -12,10 +12,23 @@ export interface TlsMaterial {
   readonly minVersion: 'TLSv1.2' | 'TLSv1.3';
 }
 
-/** The beginning of a PKCS #12 file in DER, in hexadecimal: a sequence that begins with version 3. */
+/** A form of file other than PEM: its first bytes in hexadecimal, or its text, and OpenSSL's command that makes PEM. */
+type Form = readonly [mark: RegExp, name: string, command: string];
+
+/** A sequence in DER that begins with version 3. */
 const PKCS12 = /^30(?:[0-7].|81..|82.{4}|83.{6})020103/;
-/** The beginning of PKCS #7 signed data in DER, in hexadecimal: a sequence that begins with 1.2.840.113549.1.7.2. */
-const PKCS7 = /^30.{2,8}06092a864886f70d010702/;
+const CERTIFICATE_FORMS: readonly Form[] = [
+  [/-----BEGIN PKCS7-----/, 'PKCS #7', 'pkcs7 -print_certs'],
+  [/^30.{2,8}06092a864886f70d010702/, 'PKCS #7', 'pkcs7 -inform DER -print_certs'],
+  [PKCS12, 'PKCS #12', 'pkcs12 -nokeys'],
+  [/^308[123]/, 'DER', 'x509 -inform DER'],
+];
+const KEY_FORMS: readonly Form[] = [
+  [/^-----BEGIN ENCRYPTED|^Proc-Type: 4,ENCRYPTED/m, 'PEM, encrypted', 'pkey'],
+  [PKCS12, 'PKCS #12', 'pkcs12 -nocerts -nodes'],
+  // PKCS #8, PKCS #1 and SEC 1: a sequence that begins with version 0 or 1.
+  [/^30(?:[0-7].|81..|82.{4})02010[01]/, 'DER', 'pkey -inform DER'],
+];
 const CERTIFICATES = /^-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----[\s\S]*?^-----END [^\n]*/gm;
 
 /**
@@ -48,9 +61,9 @@ async function readNamedFile(setting: SettingName, path: string): Promise<Buffer
 }
 
 function parseCertificates(bytes: Buffer, setting: SettingName, path: string): X509Certificate[] {
-  const text = bytes.toString('latin1');
-  const blocks = text.match(CERTIFICATES);
-  if (!blocks) throw new Error(`${setting}: ${path} holds no certificate in PEM${certificateHint(bytes, text, path)}`);
+  const blocks = bytes.toString('latin1').match(CERTIFICATES);
+  if (!blocks)
+    throw new Error(`${setting}: ${path} holds no certificate in PEM${conversion(bytes, CERTIFICATE_FORMS, path)}`);
   return blocks.map((block, i) => {
     try {
       return new X509Certificate(block);
@@ -58,14 +71,6 @@ function parseCertificates(bytes: Buffer, setting: SettingName, path: string): X
       throw new Error(`${setting}: ${path}: certificate ${i + 1} in the file is damaged`, { cause: error });
     }
   });
-}
-
-function certificateHint(bytes: Buffer, text: string, path: string): string {
-  if (text.includes('-----BEGIN PKCS7-----')) return conversion('PKCS #7', 'pkcs7 -print_certs', path);
-  if (PKCS7.test(beginning(bytes))) return conversion('PKCS #7', 'pkcs7 -inform DER -print_certs', path);
-  if (PKCS12.test(beginning(bytes))) return conversion('PKCS #12', 'pkcs12 -nokeys', path);
-  if (succeeds(() => new X509Certificate(bytes))) return conversion('DER', 'x509 -inform DER', path);
-  return '';
 }
 
 /**
@@ -93,38 +98,20 @@ function parsePrivateKey(bytes: Buffer, path: string): KeyObject {
   try {
     return createPrivateKey(bytes);
   } catch (error) {
-    const hint = keyHint(bytes, bytes.toString('latin1'), path);
+    const hint = conversion(bytes, KEY_FORMS, path);
     throw new Error(`tls.key: ${path} holds no private key in PEM without a passphrase${hint}`, { cause: error });
   }
 }
 
-function keyHint(bytes: Buffer, text: string, path: string): string {
-  if (/^-----BEGIN ENCRYPTED|^Proc-Type: 4,ENCRYPTED/m.test(text)) return conversion('PEM, encrypted', 'pkey', path);
-  if (PKCS12.test(beginning(bytes))) return conversion('PKCS #12', 'pkcs12 -nocerts -nodes', path);
-  const isDer = (['pkcs8', 'pkcs1', 'sec1'] as const).some((type) =>
-    succeeds(() => createPrivateKey({ key: bytes, format: 'der', type })),
-  );
-  return isDer ? conversion('DER', 'pkey -inform DER', path) : '';
-}
-
-function beginning(bytes: Buffer): string {
-  return bytes.toString('hex', 0, 24);
-}
-
-/** Tells the form of a file, and the OpenSSL command that makes PEM of it. */
-function conversion(form: string, command: string, path: string): string {
-  return `; it is ${form}, which "openssl ${command} -in ${shellWord(path)} -out ${shellWord(`${path}.pem`)}" converts`;
+/** Tells the form of a file, and the command that converts it; '' for a file of no such form. */
+function conversion(bytes: Buffer, forms: readonly Form[], path: string): string {
+  const [hex, text] = [bytes.toString('hex', 0, 24), bytes.toString('latin1')];
+  const form = forms.find(([mark]) => mark.test(hex) || mark.test(text));
+  if (!form) return '';
+  const [, name, command] = form;
+  return `; it is ${name}, which "openssl ${command} -in ${shellWord(path)} -out ${shellWord(`${path}.pem`)}" converts`;
 }
 
 function shellWord(text: string): string {
   return /^[\w./+:@-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
-}
-
-function succeeds(work: () => unknown): boolean {
-  try {
-    work();
-    return true;
-  } catch {
-    return false;
-  }
 }
