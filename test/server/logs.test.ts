@@ -8,7 +8,7 @@ import { ControlOid, ExtendedOid } from '../../src/protocol/oids.js';
 import { contextTag, OCTET_STRING } from '../../src/protocol/tags.js';
 import type { SettingValues } from '../../src/server/settings/index.js';
 import { run } from '../cli/rowan.js';
-import { encodeApplicationPasswords, encodeCancel } from '../protocol/client-values.js';
+import { encodeApplicationPasswords, encodeCancel, encodePasswordModify } from '../protocol/client-values.js';
 import { ADMIN, attributes, CHEAP, PEOPLE, personAttributes, personDn, start } from './directory.js';
 import { RawClient, simpleBind } from './raw-client.js';
 
@@ -240,6 +240,53 @@ describe('server: logs', () => {
     expect(valuesOf('userPassword')).to.equal(undefined);
     const changes = modified.changes.map(({ operation, attribute }) => [operation, ...attribute.values.map(String)]);
     expect(changes).to.deep.equal([['replace', 'short'], ['delete']]);
+  });
+
+  it('a refused change is comments with code and reason, if the setting says so, and has no value', async () => {
+    const use = async (client: RawClient): Promise<void> => {
+      await client.bind(personDn('p0'), 'wrong');
+      await client.bind(ADMIN.dn, ADMIN.password);
+      const secrets = attributes({ userPassword: 'top secret', description: 'top secret' });
+      const changes = secrets.map((attribute) => ({ operation: 'replace', attribute }) as const);
+      const missing = `cn=a\nchangetype: delete,${PEOPLE}`;
+      await client.request({ op: 'modify', dn: missing, changes });
+      await client.request({ op: 'add', dn: personDn('p1'), attributes: personAttributes('p1', { title: 'x' }) });
+      await client.request({ op: 'delete', dn: 'top secret' });
+      await client.request({
+        op: 'modifyDN',
+        dn: personDn('p1'),
+        newRdn: 'uid=p0',
+        deleteOldRdn: true,
+        newSuperior: undefined,
+      });
+      await client.request({ op: 'extended', oid: ExtendedOid.passwordModify, value: Buffer.from('top secret') });
+      const value = encodePasswordModify({
+        userIdentity: personDn('none'),
+        oldPassword: undefined,
+        newPassword: undefined,
+      });
+      await client.request({ op: 'extended', oid: ExtendedOid.passwordModify, value });
+      await client.request({ op: 'extended', oid: ExtendedOid.cancel, value: encodeCancel(77) });
+      await client.search('cn=none');
+    };
+    expect(await logOf(folder, 'auditLog.output', use)).to.equal('');
+    const log = await logOf(folder, 'auditLog.output', use, { 'auditLog.refused': true });
+    expect(log).not.to.include('top secret');
+    for (const line of log.split('\n')) expect(line).to.match(/^(?:# |$)/);
+    expect(log).to.match(/^(?:# time: .*\n# who: cn=admin,.*\n# client: .*\n# connection: .*\n# dn: .*\n)/);
+    const told = [...log.matchAll(/^# changetype: (.*)\n# what: (.*)\n# refused: (\d+) /gm)].map((found) =>
+      found.slice(1),
+    );
+    expect(told.map(([op, , code]) => `${op} ${code}`)).to.deep.equal([
+      'modify 32',
+      'add 68',
+      'delete 34',
+      'modifyDN 68',
+      'extended 32',
+    ]);
+    expect(told[0]![1]).to.equal('replace: userPassword, replace: description');
+    expect(told[1]![1]).to.include('title');
+    expect([told[3]![1], told[4]![1]]).to.deep.equal(['uid=p0', ExtendedOid.passwordModify]);
   });
 
   it('a file that cannot be opened is an error before the first line', async () => {

@@ -1,6 +1,8 @@
 import { ResultCode } from '../../ldap/ldap-error.js';
 import type { FinishedOperation, Observer } from '../observation/finished-operation.js';
+import { shownMessage } from '../observation/hidden-values.js';
 import type { Services } from '../services/services.js';
+import type { Config } from '../settings/index.js';
 import { AccessLog } from './access-log.js';
 import { formatAuditComments } from './audit-comments.js';
 import { AUDIT_MODE, LineFile, type LineFileOptions } from './line-file.js';
@@ -27,26 +29,31 @@ export function startLogs({ config, log, statistics, observation, siblings }: Se
   );
   start(
     { name: 'audit log', output: auditLog.output, mode: AUDIT_MODE, delayMs: 0 },
-    (file) => new AuditLog(file, worker),
+    (file) => new AuditLog(file, auditLog, worker),
   );
   return async () => {
     await Promise.all(ends.map((end) => end()));
   };
 }
 
-/** Writes an LDIF change record, after comments with time and author, for each change that has succeeded. */
+const CHANGES: ReadonlySet<FinishedOperation['op']> = new Set(['add', 'modify', 'modifyDN', 'delete', 'extended']);
+
+/** Writes an LDIF change record for each change that has succeeded, and comments for one that is refused. */
 class AuditLog implements Observer {
   readonly #file: LineFile;
+  readonly #settings: Pick<Config['auditLog'], 'refused'>;
   readonly #workerNumber: number | undefined;
 
-  constructor(file: LineFile, workerNumber: number | undefined) {
+  constructor(file: LineFile, settings: Pick<Config['auditLog'], 'refused'>, workerNumber: number | undefined) {
     this.#file = file;
+    this.#settings = settings;
     this.#workerNumber = workerNumber;
   }
 
   onOperation(operation: FinishedOperation): void {
-    if (operation.result.code !== ResultCode.success) return;
-    const change = operation.changeText();
+    const isRefused = operation.result.code !== ResultCode.success;
+    if (isRefused && !this.#settings.refused) return;
+    const change = isRefused ? describeRefusal(operation) : operation.changeText();
     if (change === undefined) return;
     const { endedAt, boundAs, address, connectionNumber, operationNumber } = operation;
     const worker = this.#workerNumber === undefined ? '' : `, worker ${this.#workerNumber}`;
@@ -58,4 +65,13 @@ class AuditLog implements Observer {
     });
     this.#file.append(Buffer.from(comments + change));
   }
+}
+
+/** Describes a refused change without values, as comments; undefined for an operation that changes nothing. */
+function describeRefusal({ op, result, description }: FinishedOperation): string | undefined {
+  const { target, newRdn, oid, changes, attributes } = description() ?? {};
+  if (!CHANGES.has(op) || target === undefined) return undefined;
+  const what = (changes ?? attributes ?? [newRdn ?? oid ?? '']).join(', ');
+  const refused = `${result.code} ${shownMessage(result)}`;
+  return `${formatAuditComments({ dn: target, changetype: op, what, refused })}\n`;
 }

@@ -11,7 +11,7 @@ const TIME = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/;
 /** End of the name of a former file, also when another program has compressed the file. */
 const FORMER = /^\.\d{8}T\d{9}Z(?:\.\w+)?$/;
 
-type RotationSettings = Config['auditLog'];
+type RotationSettings = Omit<Config['auditLog'], 'refused'>;
 
 /**
  * Renames the files of the access log and the audit log when due, and removes the oldest files. The processes that

@@ -410,6 +410,10 @@ export const settings = {
     ...output(['off']),
     help: 'File to which each change is appended as an LDIF change record (docs/operations.md).',
   },
+  'auditLog.refused': {
+    ...boolean(false, 'at once'),
+    help: 'The audit log also has changes that were refused, as comments with result code and reason.',
+  },
   'auditLog.maxBytes': { ...size(100 * 1024 ** 2, ROTATION_SIZES, 'at once'), help: ROTATION_HELP.size },
   'auditLog.days': { ...days(0, ROTATION_DAYS, 'at once'), help: ROTATION_HELP.days },
   'auditLog.keep': { ...integer(100, { min: 0, max: 10_000 }, 'at once'), help: ROTATION_HELP.keep },
