@@ -52,7 +52,8 @@ export function settingValue(config: Config, name: SettingName): AnyValue {
 
 /** Gives a system error the setting and the file before its reason, also where it has no file (`EISDIR`). */
 export function nameSetting(error: unknown, name: SettingName, path: string): unknown {
-  if (error instanceof Error && 'syscall' in error) (error as NodeJS.ErrnoException).path = `${name}: ${path}`;
+  if (error instanceof Error && 'syscall' in error)
+    Object.assign(error, { path: `${name}: ${path}`, message: `${name}: ${error.message}` });
   return error;
 }
 
