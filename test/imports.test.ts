@@ -19,10 +19,14 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   password: ['cache', 'fair'],
   partition: ['bytes', 'cache', 'fair', 'ldap', 'schema', 'store'],
   jobs: ['partition', 'store'],
+  replica: ['ldap', 'partition', 'protocol', 'store'],
   access: ['bytes', 'cache', 'ldap', 'schema', 'store', 'partition'],
   records: ['cache', 'ldap', 'ldif', 'partition', 'password', 'schema', 'server'],
   dropfolder: ['access', 'ldap', 'ldif', 'partition', 'password', 'records', 'schema', 'server', 'store'],
-  server: ['access', 'bytes', 'cache', 'fair', 'jobs', 'ldif', 'protocol', 'partition', 'schema', 'password', 'ldap'],
+  server: [
+    ...['access', 'bytes', 'cache', 'fair', 'jobs', 'ldif', 'protocol', 'partition', 'replica', 'schema', 'password'],
+    'ldap',
+  ],
   cli: [
     ...[
       'access',
@@ -33,6 +37,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
       'server',
       'partition',
       'records',
+      'replica',
       'store',
       'schema',
       'ldif',

@@ -42,6 +42,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   passwd: async () => (await import('./commands/passwd.js')).addPasswd,
   account: async () => (await import('./commands/account.js')).addAccount,
   access: async () => (await import('./commands/access.js')).addAccess,
+  replica: async () => (await import('./commands/replica.js')).addReplica,
   copy: async () => (await import('./commands/copy.js')).addCopy,
   hbase: async () => (await import('./commands/hbase.js')).addHBase,
   doctor: async () => (await import('./commands/doctor.js')).addDoctor,
@@ -131,7 +132,15 @@ const UNAUDITED: ReadonlySet<string> = new Set([
   ...['serve', 'quickstart', 'export', 'check', 'warm', 'explain', 'config', 'tail', 'top', 'doctor'],
   ...['index list', 'index proposals', 'unique show', 'references show', 'number show', 'schema show', 'deleted list'],
   ...['config get', 'config set', 'config unset'],
-  ...['jobs list', 'account show', 'account password list', 'hbase schema', 'hbase verify'],
+  ...[
+    'replica init',
+    'replica status',
+    'jobs list',
+    'account show',
+    'account password list',
+    'hbase schema',
+    'hbase verify',
+  ],
   ...['access show', 'access diff', 'access history', 'access explain', 'access test', 'access from-slapd'],
 ]);
 

@@ -1,5 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { splitKeys } from '../partition/upkeep/regions.js';
+import { readReplicaState } from '../replica/state-file.js';
 import type { Config } from '../server/settings/index.js';
 import type { Store } from '../store/contract.js';
 import { type HBaseSettings, hbaseSettings, isHBaseUrl } from '../store/hbase/settings.js';
@@ -13,6 +14,8 @@ export interface StoreOptions extends LmdbOptions {
   readonly create: boolean;
   /** Waits for locks of a crashed command or server, even beyond `hbase.operationSeconds`. */
   readonly patient?: boolean;
+  /** Opens a replica to write what its primary sends. Everything else that would write to a replica is refused. */
+  readonly follows?: boolean;
 }
 
 /** Returns the settings for the `hbase://` URL `address`. Throws `UsageError` for malformed ones. */
@@ -48,7 +51,12 @@ function printWaitNotice(address: string, { hbase }: Config): void {
 /** Opens the store in a folder, or in HBase if `address` is an `hbase://` URL. */
 export async function openStore(address: string, config: Config, options: StoreOptions): Promise<Store> {
   if (!options.readOnly) noteWriter();
-  if (!isHBaseUrl(address)) return openLmdbStore(address, options);
+  if (!isHBaseUrl(address)) {
+    const replica = options.follows ? undefined : readReplicaState(address);
+    if (replica?.copy) throw new CliError(`${address} is a replica whose copy is not complete; "rowan serve" goes on`);
+    const writeRefusal = replica && `this is a replica of ${replica.of.join(' ')}: change the directory there`;
+    return openLmdbStore(address, { ...options, writeRefusal });
+  }
   const settings = await readHBaseSettings(address, config);
   // Loaded on demand, since LMDB users do not need it.
   const { openHBaseStore } = await import('../store/hbase/index.js');

@@ -33,6 +33,10 @@ export const ExtendedOid = {
   cancel: '1.3.6.1.1.8',
   /** Manages application passwords; an operation of Rowan (docs/server.md). */
   applicationPasswords: `${ROWAN_ARC}.3.1`,
+  /** Sends the changes of the directory to a replica (docs/formats/replication.md). */
+  replicate: `${ROWAN_ARC}.3.2`,
+  /** Tells the primary up to which entry of its log a replica has everything on disk. */
+  replicated: `${ROWAN_ARC}.3.3`,
 } as const;
 
 /** responseName of the unsolicited Notice of Disconnection (RFC 4511 §4.4.1). */

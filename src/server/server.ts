@@ -129,6 +129,7 @@ export class RowanServer implements ConnectionOwner {
     if (question.about === 'counts') return { counts: statistics.counts() };
     if (question.about === 'operations') return { operations: this.#watches.lines(question.watcher, question.filter) };
     if (question.about === 'top') return { top: this.#watches.top(question.watcher) };
+    if (question.about === 'replicas') return { replicas: this.services.primary.followers() };
     if (question.about === 'serving') return { isServing: this.#closePromise === undefined };
     if (question.about === 'settings') {
       void applySettings(this.#config, question.values);
@@ -237,6 +238,7 @@ export class RowanServer implements ConnectionOwner {
 
   async #close(): Promise<void> {
     this.#stopListening();
+    this.services.primary.close();
     const allClosed = new Promise<void>((resolve) => {
       this.#onAllClosed = resolve;
     });

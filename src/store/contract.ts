@@ -236,6 +236,8 @@ export interface RowStep {
    * and its guards unchecked.
    */
   readonly follows?: boolean;
+  /** For tables to which rows are appended: the key is a number, and rows appended later get greater ones. */
+  readonly numbered?: boolean;
 }
 
 /** Appends a row. Its key is an 8-byte big-endian number, greater than all keys appended to the table before. */
@@ -251,6 +253,8 @@ export interface Plan {
   readonly steps: readonly PlanStep[];
   /** Index of the deciding step: before that step the plan can be undone, afterwards it must be finished. */
   readonly decisive: number;
+  /** The plan brings its own entries of the log (`log.ts`): the engine appends none. */
+  readonly unlogged?: boolean;
 }
 
 export interface Supports {

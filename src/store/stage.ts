@@ -1,5 +1,6 @@
 import { checkFamilies, checkKey } from './checks.js';
 import type { AppendStep, CellName, Plan, RowStep, TableSpec } from './contract.js';
+import type { LogWriter } from './log.js';
 import { cellValue, counterBytes, packRow } from './row.js';
 import { type Edit, editRow, guardHolds, stepEdits } from './row-edit.js';
 import { StoreError } from './store-error.js';
@@ -74,16 +75,27 @@ export class Stage<T extends StagedTable> {
     this.#source = source;
   }
 
-  /** Stages one plan. On an error (`guard` with the step's index, and others), undoes the plan and throws. */
-  apply(plan: Plan): void {
+  /**
+   * Stages one plan. On an error (`guard` with the step's index, and others), undoes the plan and throws. `log`: what
+   * the plan touches is appended to the log, with what is in `log` already.
+   */
+  apply(plan: Plan, log?: LogWriter): void {
     this.#undo = [];
-    let index = 0;
     try {
-      for (; index < plan.steps.length; index++) {
-        const step = plan.steps[index]!;
-        if ('append' in step) this.#stageAppend(step);
-        else this.#stageRow(step, index);
+      for (const [index, step] of plan.steps.entries()) {
+        if ('append' in step) {
+          const key = this.#stageAppend(step);
+          log?.add(step.table, key, 'row');
+        } else {
+          const slot = this.#stageRow(step, index);
+          if (log && isChange(step)) {
+            const { value } = slot;
+            const isSplit = value !== undefined && !(value instanceof Uint8Array);
+            log.addStep(step, this.#source.table(step.table).spec, isSplit);
+          }
+        }
       }
+      for (const step of log?.steps() ?? []) this.#stageAppend(step);
     } catch (error) {
       for (const undo of this.#undo.reverse()) undo();
       throw error;
@@ -101,7 +113,8 @@ export class Stage<T extends StagedTable> {
     }
   }
 
-  #stageAppend(step: AppendStep): void {
+  /** Returns the key of the row. */
+  #stageAppend(step: AppendStep): Buffer {
     const table = this.#source.table(step.table);
     const pending = this.#pendingChanges(table);
     const lastNumber = pending.lastRowNumber;
@@ -113,9 +126,10 @@ export class Stage<T extends StagedTable> {
     const slot = this.#slot(pending.rows, counterBytes(rowNumber));
     slot.original = undefined;
     this.#write(slot, packRow(step.append));
+    return slot.key;
   }
 
-  #stageRow(step: RowStep, index: number): void {
+  #stageRow(step: RowStep, index: number): RowSlot {
     const table = this.#source.table(step.table);
     const pending = this.#pendingChanges(table);
     checkStep(step, table.spec, this.#source.maxKey);
@@ -129,6 +143,17 @@ export class Stage<T extends StagedTable> {
     }
     if (table.spec.suffixBytes !== undefined) this.#stageIndexRow(step, slot);
     else this.#stageCells(table, pending, slot, step);
+    if (step.numbered) this.#raiseLastNumber(table, pending, step.key.readBigUInt64BE());
+    return slot;
+  }
+
+  #raiseLastNumber(table: T, pending: PendingChanges, rowNumber: bigint): void {
+    const lastNumber = pending.lastRowNumber;
+    if (rowNumber <= (lastNumber ?? this.#source.lastRowNumber(table))) return;
+    this.#undo.push(() => {
+      pending.lastRowNumber = lastNumber;
+    });
+    pending.lastRowNumber = rowNumber;
   }
 
   /** An index row has no cells to edit: the step either writes or deletes it. */
@@ -237,6 +262,10 @@ export class Stage<T extends StagedTable> {
     }
     return slot;
   }
+}
+
+function isChange({ deleteRow, put, delete: deleted, add }: RowStep): boolean {
+  return deleteRow === true || [put, deleted, add].some((cells) => cells !== undefined && cells.length > 0);
 }
 
 function valueIn(row: StagedRow | undefined, { family, qualifier }: CellName): Buffer | undefined {

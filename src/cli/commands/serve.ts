@@ -15,6 +15,7 @@ import { watchNpm } from '../npm.js';
 import { openDirectory } from '../open-directory.js';
 import { configSources, directoryCommand, resolveSettings, type Settings } from '../options.js';
 import { reloadRoute, SettingsReloader, SIGHUP } from '../reload.js';
+import { replicationRoute, startReplica } from '../replica-role.js';
 import { notifyReady } from '../service-manager.js';
 import { watchRoutes } from '../watch/watch-routes.js';
 
@@ -110,7 +111,11 @@ export async function serve(
   logUncaught(log);
   await warnOfFileLimit(settings.config, log);
   await requireAuditLog(settings.config);
-  const directory = await openDirectory(settings);
+  const replica = await startReplica(settings, log);
+  const directory = await openDirectory(settings).catch(async (error: unknown) => {
+    await replica?.stop();
+    throw error;
+  });
   if (settings.config.store === undefined) beginLines(settings.store);
   const { partition } = directory;
   const httpServers: Server[] = [];
@@ -131,7 +136,11 @@ export async function serve(
     );
     process.on(SIGHUP, () => void reloader.reload(SIGHUP));
     const urls = await handle.listen();
-    const routes = [...watchRoutes(ask, partition.schema), reloadRoute(reloader)];
+    const routes = [
+      ...watchRoutes(ask, partition.schema),
+      reloadRoute(reloader),
+      replicationRoute(ask, partition.store, replica),
+    ];
     httpServers.push(...(await openControlServer(settings, routes, log)));
     phase = 'serving';
     const suffixes = partition.settings.suffixes.join(' ');
@@ -139,9 +148,11 @@ export async function serve(
     process.stdout.write(`rowan ready: ${allUrls.join(' ')} pid ${process.pid} suffixes ${suffixes}\n`);
     onReady?.(urls);
     notifyReady(log);
-    maintenance.start();
+    if (!replica) maintenance.start();
     endRotation = startRotation(settings.config, log);
-    log.info({ reason: await stopReason }, 'stopping');
+    const ended = await Promise.race([stopReason, ...(replica ? [replica.failed] : [])]);
+    if (ended instanceof Error) throw ended;
+    log.info({ reason: ended }, 'stopping');
   } finally {
     phase = 'stopping';
     endRotation?.();
@@ -149,6 +160,7 @@ export async function serve(
     await Promise.all(httpServers.map(closeHttpServer));
     partition.store.beginClose?.();
     await maintenance.stop();
+    await replica?.stop();
     await directory.close();
   }
 }

@@ -1,8 +1,8 @@
 import { storedChunks } from '../../partition/model/large.js';
 import { CHANGES_TABLE, DELETED_TABLE, MASTER_TABLE, META_TABLE } from '../../partition/model/tables.js';
-import { batchesOf } from '../../store/batches.js';
-import type { Cell, LoadRow, Reader, Store, TableSpec } from '../../store/contract.js';
+import type { Cell, Reader, Store, TableSpec } from '../../store/contract.js';
 import { EMPTY } from '../../store/row.js';
+import { type RowBatch, readRowBatches } from '../../store/row-batches.js';
 import { StoreError } from '../../store/store-error.js';
 import { CliError } from '../exit.js';
 import { COPY_TABLE, CopyState, hashSource } from './state.js';
@@ -58,7 +58,7 @@ export class Copier {
     if (isAppended && tableState) await this.#target.dropTable(spec.name);
     await this.#target.createTable(spec);
     if (isAppended) await state.recordLastKey(spec.name, EMPTY);
-    for await (const batch of readBatches(reader, spec, isAppended ? undefined : tableState?.lastKey)) {
+    for await (const batch of readRowBatches(reader, spec, isAppended ? undefined : tableState?.lastKey)) {
       await this.#loadRows(spec, batch, isAppended);
       await this.#copyLargeValues(reader, spec, batch);
       await state.recordLastKey(spec.name, batch.lastKey);
@@ -67,7 +67,7 @@ export class Copier {
     await state.recordDone(spec.name);
   }
 
-  async #loadRows(spec: TableSpec, { rows }: CopyBatch, isAppended: boolean): Promise<void> {
+  async #loadRows(spec: TableSpec, { rows }: RowBatch, isAppended: boolean): Promise<void> {
     const load = { table: spec.name, rows };
     if (isAppended) return this.#target.ingest([{ ...load, append: isAppended }], NO_STEPS);
     if (spec.suffixBytes !== undefined) return this.#target.ingest([load], NO_STEPS);
@@ -80,7 +80,7 @@ export class Copier {
     }
   }
 
-  async #copyLargeValues(reader: Reader, spec: TableSpec, { rows }: CopyBatch): Promise<void> {
+  async #copyLargeValues(reader: Reader, spec: TableSpec, { rows }: RowBatch): Promise<void> {
     if (spec.name !== MASTER_TABLE.name && spec.name !== DELETED_TABLE.name) return;
     for (const { key, row } of rows) {
       for await (const chunks of readLargeChunks(reader, spec.name, key, row)) {
@@ -108,73 +108,4 @@ async function* readLargeChunks(
     cells = [];
   }
   if (cells.length > 0) yield cells;
-}
-
-const MAX_ROWS = 4000;
-const MAX_BYTES = 8 * 1024 * 1024;
-
-interface CopyBatch {
-  readonly rows: readonly LoadRow[];
-  /** Rows of the table. In an index table each posting counts. */
-  readonly rowCount: number;
-  /** Last source key of the batch. */
-  readonly lastKey: Buffer;
-}
-
-/** Collects rows in the form that `ingest` takes. */
-interface RowCollector {
-  add(key: Buffer, row: Buffer): void;
-  rows(): LoadRow[];
-}
-
-function makeRowCollector(): RowCollector {
-  const rows: LoadRow[] = [];
-  return { add: (key, row) => rows.push({ key, row }), rows: () => rows };
-}
-
-/** Groups keys by prefix, and sorts the groups: the scan may mix prefixes of different lengths. */
-function makePostingCollector(suffixBytes: number): RowCollector {
-  const suffixesByPrefix = new Map<string, Buffer[]>();
-  return {
-    add: (key) => {
-      const end = key.length - suffixBytes;
-      const prefix = key.toString('latin1', 0, end);
-      const suffixes = suffixesByPrefix.get(prefix);
-      if (suffixes) suffixes.push(key.subarray(end));
-      else suffixesByPrefix.set(prefix, [key.subarray(end)]);
-    },
-    rows: () =>
-      [...suffixesByPrefix]
-        .map(([prefix, list]) => ({ key: Buffer.from(prefix, 'latin1'), row: Buffer.concat(list) }))
-        .sort((a, b) => a.key.compare(b.key)),
-  };
-}
-
-/** Yields the rows of a table after `afterKey`, in batches. */
-export async function* readBatches(
-  reader: Reader,
-  spec: TableSpec,
-  afterKey: Buffer | undefined,
-): AsyncGenerator<CopyBatch> {
-  const keysOnly = spec.suffixBytes !== undefined;
-  const makeCollector = (): RowCollector =>
-    spec.suffixBytes === undefined ? makeRowCollector() : makePostingCollector(spec.suffixBytes);
-  const scan = reader.scan(spec.name, {}, { keysOnly, after: afterKey });
-  let collector = makeCollector();
-  let [rowCount, byteCount] = [0, 0];
-  let lastKey: Buffer = EMPTY;
-  for await (const batch of batchesOf(scan)) {
-    for (const [i, key] of batch.keys.entries()) {
-      const row = batch.rows[i] ?? EMPTY;
-      collector.add(key, row);
-      rowCount++;
-      byteCount += key.length + row.length;
-      lastKey = key;
-      if (rowCount < MAX_ROWS && byteCount < MAX_BYTES) continue;
-      yield { rows: collector.rows(), rowCount, lastKey };
-      collector = makeCollector();
-      [rowCount, byteCount] = [0, 0];
-    }
-  }
-  if (rowCount > 0) yield { rows: collector.rows(), rowCount, lastKey };
 }

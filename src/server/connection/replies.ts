@@ -41,10 +41,18 @@ export class Replies implements ResultSender {
   }
 
   sendReference(operation: Operation, urls: readonly string[]): Maybe<void> {
+    operation.referenceCount++;
+    return this.#send(operation, { op: 'searchReference', urls });
+  }
+
+  sendIntermediate(operation: Operation, value: Buffer, oid?: string): Maybe<void> {
+    return this.#send(operation, { op: 'intermediate', oid, value });
+  }
+
+  #send(operation: Operation, response: Parameters<typeof encodeResponse>[1]['response']): Maybe<void> {
     const { writer } = this.#output;
     const earlierBytes = writer.length;
-    encodeResponse(writer, { id: operation.id, response: { op: 'searchReference', urls } });
-    operation.referenceCount++;
+    encodeResponse(writer, { id: operation.id, response });
     operation.sentBytes += writer.length - earlierBytes;
     return this.#output.waitForDrain();
   }

@@ -3,6 +3,7 @@ import type { FoundRow } from '../../partition/partition.js';
 import { matchingSteps, unverifiableReason } from '../../password/index.js';
 import type { PasswordPolicyResponse } from '../../protocol/controls/password-policy.js';
 import type { BindRequest } from '../../protocol/ldap-messages.js';
+import { replicaName } from '../../replica/primary.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { isLockInForce } from '../passwords/account-lock.js';
 import type { AccountPolicy } from '../passwords/account-policy.js';
@@ -77,6 +78,8 @@ function attemptBind(context: Context, request: BindRequest): Maybe<Outcome> {
   const { password } = authentication;
   if (password.length === 0) return bindWithoutPassword(context, dnText);
   requireConfidential(context);
+  const replica = replicaName(dnText);
+  if (replica !== undefined) return bindReplica(context, replica, password);
   const dn = services.schema.parseDn(dnText);
   if (dn.norm.equals(services.admin.norm)) return bindAdmin(context, dn, password);
   return bindUser(context, dn, password);
@@ -99,6 +102,19 @@ function bindAdmin(context: Context, dn: Dn, password: Buffer): Maybe<Outcome> {
       return withPolicyControl(context, SUCCESS, {});
     }),
   );
+}
+
+/** A replica binds to be sent everything, secrets included: the connection has to be confidential. */
+async function bindReplica(context: Context, name: string, password: Buffer): Promise<Outcome> {
+  const { services, session, transport } = context;
+  if (!transport.isConfidential)
+    return outcome('confidentialityRequired', 'a replica binds over TLS or on a local socket');
+  const grant = await services.primary.grantOf(name);
+  const source = new OperationSource(context);
+  const match = await services.verifier.verify(NO_ENTRY_ID, grant ? [grant] : [], password, source);
+  if (!match) return refuseBind(context, 'wrong password of a replica');
+  session.replica = name;
+  return SUCCESS;
 }
 
 /** Returns the key of cached credentials: id and version, so that each change of the entry invalidates them. */

@@ -66,7 +66,7 @@ function dispatch(
     case 'modifyDN':
       return modifyDn(context, request);
     case 'extended':
-      return extendedOperation(context, request);
+      return extendedOperation(context, request, reply);
   }
 }
 

@@ -1,3 +1,4 @@
+import type { FollowerStatus } from '../../replica/primary.js';
 import type { LiveValues } from '../settings/index.js';
 import type { Counts } from './statistics.js';
 import type { OperationFilter, TopSample, WatchedLines } from './watch.js';
@@ -12,6 +13,8 @@ export type Question =
   | { readonly about: 'operations'; readonly watcher: string; readonly filter: OperationFilter }
   /** Asks for figures since the last question of this watcher. */
   | { readonly about: 'top'; readonly watcher: string }
+  /** Asks for the replicas that follow the process. */
+  | { readonly about: 'replicas' }
   /** Asks for the value that replaced a stored password when its owner bound. */
   | { readonly about: 'upgraded'; readonly id: Uint8Array; readonly stored: Uint8Array }
   /** Tells a process new values of live settings. The answer comes when they are in force, and is empty. */
@@ -22,6 +25,7 @@ export interface Answer {
   readonly isServing?: boolean;
   readonly operations?: WatchedLines;
   readonly top?: TopSample;
+  readonly replicas?: readonly FollowerStatus[];
   readonly upgradedHash?: Uint8Array | undefined;
 }
 

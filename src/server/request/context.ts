@@ -11,6 +11,8 @@ import type { Session } from '../words/session.js';
 export interface SearchReply {
   entry(entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void>;
   reference(urls: readonly string[]): Maybe<void>;
+  /** Sends an IntermediateResponse (RFC 4511 §4.13); without `oid` it has no responseName. */
+  intermediate(value: Buffer, oid?: string): Maybe<void>;
 }
 
 /** The network side of the connection that an operation came through. */

@@ -15,6 +15,7 @@ import type { Context, Outstanding, SearchReply, Transport } from './context.js'
 export interface ResultSender {
   sendEntry(operation: Operation, entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void>;
   sendReference(operation: Operation, urls: readonly string[]): Maybe<void>;
+  sendIntermediate(operation: Operation, value: Buffer, oid?: string): Maybe<void>;
 }
 
 /** The parts of the context that all operations of a connection share. */
@@ -110,5 +111,10 @@ export class Operation implements Context, SearchReply {
   reference(urls: readonly string[]): Maybe<void> {
     if (this.aborted) throw new LdapError('canceled', 'canceled');
     return this.#results.sendReference(this, urls);
+  }
+
+  intermediate(value: Buffer, oid?: string): Maybe<void> {
+    if (this.aborted) throw new LdapError('canceled', 'canceled');
+    return this.#results.sendIntermediate(this, value, oid);
   }
 }

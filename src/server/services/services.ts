@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import type { Partition } from '../../partition/index.js';
 import type { Access, Actor } from '../../partition/model/directory-types.js';
 import type { PasswordVerifier } from '../../password/index.js';
+import { Primary } from '../../replica/primary.js';
 import type { Schema } from '../../schema/schema.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { EntryEncoder } from '../entry/encode-entry.js';
@@ -95,6 +96,8 @@ export interface Services {
   /** Undefined with `indexes.auto: off`. */
   readonly searchTally: SearchTally | undefined;
   readonly failedBinds: FailedBinds;
+  /** Sends changes to replicas. */
+  readonly primary: Primary;
   readonly virtual: VirtualEntries;
 }
 
@@ -139,6 +142,7 @@ export function createServices(
     slowSearches: new SlowSearches(config.log, log),
     searchTally: createTally(partition, config, log),
     failedBinds: new FailedBinds(schema, log),
+    primary: new Primary(partition.store),
     virtual: new VirtualEntries(partition, config, statistics, siblings),
   };
   onSettingsChanged(config, (values) => {

@@ -1,4 +1,5 @@
 import type { CompiledAccess, Entitlement } from '../../access/compiled-access.js';
+import { replicaDn } from '../../replica/primary.js';
 
 /** The identity that a connection is bound as. A bind replaces the whole identity (RFC 4511 §4.2.1). */
 export type Identity =
@@ -53,6 +54,8 @@ export class Session {
   identity: Identity = ANONYMOUS;
   /** Identity before the last bind request. */
   previousIdentity: Identity = ANONYMOUS;
+  /** Name of the replica that is bound. It is anonymous otherwise. */
+  replica: string | undefined;
   /** The identity that was last found valid, and `Partition.moment` at that time. */
   lastValidation: { readonly identity: Identity; readonly moment: number } | undefined;
   /** Cached rights of the identity; see `rightsOf`. */
@@ -69,6 +72,7 @@ export class Session {
   beginBind(): void {
     this.previousIdentity = this.identity;
     this.identity = ANONYMOUS;
+    this.replica = undefined;
   }
 
   /** Runs changes of the session's own credentials one at a time, each based on the result of the previous one. */
@@ -81,6 +85,7 @@ export class Session {
 
   /** DN for creatorsName, Who Am I and the log; '' when anonymous. */
   get dn(): string {
+    if (this.replica !== undefined) return replicaDn(this.replica);
     return this.identity.kind === 'anonymous' ? '' : this.identity.dn;
   }
 

@@ -16,6 +16,7 @@ import { WriteHold } from './write/hold.js';
 export class LmdbStore extends LmdbReader implements Store {
   readonly supports = { atomicPlan: true, snapshot: true, processes: true, durable: true } as const;
   readonly #readOnly: boolean;
+  readonly #writeRefusal: string | undefined;
   readonly #failpoint: Failpoint | undefined;
   readonly #hold: WriteHold;
   readonly #evenIfDamaged: boolean;
@@ -27,8 +28,9 @@ export class LmdbStore extends LmdbReader implements Store {
 
   constructor(env: Environment, options: LmdbOptions) {
     super(env);
-    const { readOnly = false, evenIfDamaged = false, failpoint } = options;
+    const { readOnly = false, writeRefusal, evenIfDamaged = false, failpoint } = options;
     this.#readOnly = readOnly;
+    this.#writeRefusal = writeRefusal;
     this.#evenIfDamaged = evenIfDamaged;
     this.#failpoint = failpoint;
     this.#hold = new WriteHold(env.folder);
@@ -159,6 +161,7 @@ export class LmdbStore extends LmdbReader implements Store {
 
   #checkWritable(): void {
     this.checkOpen();
+    if (this.#writeRefusal !== undefined) throw new StoreError('permission', this.#writeRefusal);
     if (this.#readOnly) throw new StoreError('permission', `store in ${this.env.folder} was opened to read only`);
     if (!this.#evenIfDamaged) this.#hold.check();
   }

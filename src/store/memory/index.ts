@@ -1,6 +1,7 @@
 import { lastRowNumber } from '../append.js';
 import { checkKey } from '../checks.js';
 import type { LoadRow, LoadTable, Maybe, Plan, Snapshot, Store, TableSpec } from '../contract.js';
+import { LOG_TABLE, LogWriter } from '../log.js';
 import { counterBytes, nextCell, qualifierStart, valueStart } from '../row.js';
 import { Stage, type StageSink, type StageSource } from '../stage.js';
 import { StoreError } from '../store-error.js';
@@ -57,31 +58,36 @@ class MemoryStore extends MemoryReader implements Store {
     this.#applyPlan(plan);
   }
 
-  #applyPlan(plan: Plan): void {
+  #applyPlan(plan: Plan, log = this.#logOf(plan)): void {
     const stage = new Stage(new TableSource((name) => this.table(name)));
-    stage.apply(plan);
+    stage.apply(plan, log);
     stage.drain(STAGE_SINK);
+  }
+
+  #logOf(plan: Plan): LogWriter | undefined {
+    return plan.unlogged || !this.#tables.has(LOG_TABLE.name) ? undefined : new LogWriter();
   }
 
   async ingest(tables: readonly LoadTable[], plan: Plan): Promise<void> {
     // The plan may change counters in loaded rows, so the rows are written first. A failure restores the tables.
     const savedTables = tables.map(({ table: name }) => [this.table(name), fork(this.table(name))] as const);
     try {
-      for (const table of tables) this.#loadTable(table);
-      this.#applyPlan(plan);
+      const log = this.#logOf(plan);
+      for (const table of tables) this.#loadTable(table, log);
+      this.#applyPlan(plan, log);
     } catch (error) {
       for (const [table, saved] of savedTables) restore(table, saved);
       throw error;
     }
   }
 
-  #loadTable({ table: name, rows, absent, append }: LoadTable): void {
+  #loadTable({ table: name, rows, absent, append }: LoadTable, log: LogWriter | undefined): void {
     const table = this.table(name);
     let lastKey: Buffer | undefined;
     const maxOrder = table.spec.suffixBytes === undefined ? -1 : 0;
     for (const row of rows) {
       if (append) {
-        appendRow(table, row.row);
+        log?.add(name, appendRow(table, row.row), 'row');
         continue;
       }
       checkKey(row.key, { ...table.spec, suffixBytes: 0 }, MAX_KEY);
@@ -90,6 +96,7 @@ class MemoryStore extends MemoryReader implements Store {
       if (absent && table.rows.get(row.key))
         throw new StoreError('guard', `a row of ${name} that is to be loaded exists`);
       loadRow(table, row);
+      log?.addLoaded(table.spec, row);
     }
   }
 
@@ -195,8 +202,10 @@ const STAGE_SINK: StageSink<MemoryTable> = {
   },
 };
 
-function appendRow(table: MemoryTable, row: Buffer): void {
-  table.rows.set(counterBytes(++table.lastRowNumber), Buffer.from(row));
+function appendRow(table: MemoryTable, row: Buffer): Buffer {
+  const key = counterBytes(++table.lastRowNumber);
+  table.rows.set(key, Buffer.from(row));
+  return key;
 }
 
 function loadRow(table: MemoryTable, { key, row, separate }: LoadRow): void {

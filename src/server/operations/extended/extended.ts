@@ -22,15 +22,16 @@ import {
   parseNetworks,
 } from '../../passwords/application-password.js';
 import { actorOf, requireAdmin, requireBound, requireConfidential } from '../../request/access.js';
-import type { Context } from '../../request/context.js';
+import type { Context, SearchReply } from '../../request/context.js';
 import { requireNoReset, requireOwnPassword, runPasswordChange } from '../../request/password-policy.js';
 import { requireValidBind } from '../../request/validity.js';
 import { chain, type Maybe } from '../../words/maybe.js';
 import { type Outcome, SUCCESS } from '../../words/outcome.js';
 import { passwordModify } from './password-modify.js';
+import { acknowledge, replicate } from './replicate.js';
 
 /** Dispatches an extended operation by its OID (RFC 4511 §4.12). */
-export function extendedOperation(context: Context, request: ExtendedRequest): Maybe<Outcome> {
+export function extendedOperation(context: Context, request: ExtendedRequest, reply: SearchReply): Maybe<Outcome> {
   switch (request.oid) {
     case ExtendedOid.whoAmI:
       return whoAmI(context, request);
@@ -40,6 +41,10 @@ export function extendedOperation(context: Context, request: ExtendedRequest): M
       return passwordModify(context, request);
     case ExtendedOid.applicationPasswords:
       return applicationPasswords(context, request);
+    case ExtendedOid.replicate:
+      return replicate(context, request, reply);
+    case ExtendedOid.replicated:
+      return acknowledge(context, request);
     case ExtendedOid.cancel:
       return cancel(context, request);
     default:

@@ -1,5 +1,6 @@
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { ABORT, type TransactionFlags } from 'lmdb';
+import { counterBytes } from '../../row.js';
 import { Stage } from '../../stage.js';
 import { StoreError } from '../../store-error.js';
 import { noTable } from '../../tables.js';
@@ -8,7 +9,7 @@ import { openEnvironment } from '../file/environment.js';
 import { endLineOfLmdb } from '../file/free-space.js';
 import { toStoreError } from '../file/lmdb-errors.js';
 import type { LmdbTable } from '../file/lmdb-table.js';
-import { drainInto, EnvironmentSource } from '../write/committer.js';
+import { drainInto, EnvironmentSource, logOf } from '../write/committer.js';
 import { revivePlan, unpackTable } from './ingest-codec.js';
 import {
   FAILPOINT_FAIL,
@@ -110,18 +111,25 @@ function writeRequests(requests: IngestRequest[], takesMore: boolean): Failure |
 }
 
 function writeRequest({ tables, plan }: IngestRequest): void {
+  const log = logOf(env, plan);
   for (const packedTable of tables) {
     const rows = unpackTable(packedTable);
     const table = env.tables.get(packedTable.table);
     const loader = table && loaders.get(table);
     if (!loader) throw noTable(packedTable.table);
-    if (packedTable.isAppend)
-      env.catalog.putRowNumber(table.id, loader.append(rows, env.catalog.lastRowNumber(table.id)));
-    else loader.write(rows, packedTable.mustBeNew);
+    if (packedTable.isAppend) {
+      const lastNumber = env.catalog.lastRowNumber(table.id);
+      const newLast = loader.append(rows, lastNumber);
+      env.catalog.putRowNumber(table.id, newLast);
+      if (log) for (let n = lastNumber + 1n; n <= newLast; n++) log.add(packedTable.table, counterBytes(n), 'row');
+    } else {
+      loader.write(rows, packedTable.mustBeNew);
+      if (log) for (const row of rows) log.addLoaded(table.spec, row);
+    }
   }
   waitAtFailpoint('ingest rows');
   const stage = new Stage(new EnvironmentSource(env));
-  stage.apply(revivePlan(plan));
+  stage.apply(revivePlan(plan), log);
   drainInto(env, stage);
   waitAtFailpoint('ingest written');
 }

@@ -1,4 +1,5 @@
 import type { Plan } from '../../contract.js';
+import { LOG_TABLE, LogWriter } from '../../log.js';
 import { Stage, type StagedRow, type StageSink, type StageSource } from '../../stage.js';
 import { StoreError } from '../../store-error.js';
 import { afterPrefix, MARK_ROW } from '../../tables.js';
@@ -158,12 +159,17 @@ export class Committer {
 
   #stagePlan(stage: Stage<LmdbTable>, plan: Plan): unknown {
     try {
-      stage.apply(plan);
+      stage.apply(plan, logOf(this.#env, plan));
       return undefined;
     } catch (error) {
       return toStoreError(error, this.#env.folder);
     }
   }
+}
+
+/** Returns the log for a plan, inside the write transaction; undefined if the store has none. */
+export function logOf(env: Environment, plan: Plan): LogWriter | undefined {
+  return plan.unlogged || !env.tables.has(LOG_TABLE.name) ? undefined : new LogWriter();
 }
 
 /** Reads rows for a stage, inside the write transaction. */

@@ -1,0 +1,93 @@
+import type { Logger } from 'pino';
+import { FollowError, Follower, lastEntry, type ReplicaStatus } from '../replica/follower.js';
+import { readReplicaState } from '../replica/state-file.js';
+import type { Answer, Question } from '../server/processes/siblings.js';
+import type { Store } from '../store/contract.js';
+import { isHBaseUrl } from '../store/hbase/settings.js';
+import { CliError } from './exit.js';
+import type { Route } from './http/route.js';
+import type { Settings } from './options.js';
+import { openStore } from './store.js';
+
+/** What a served replica does besides serving: it follows its primary. */
+export interface ReplicaRole {
+  readonly follower: Follower;
+  /** Resolves with the reason when the replica cannot follow any more. */
+  readonly failed: Promise<Error>;
+  stop(): Promise<void>;
+}
+
+/** Begins to follow if the folder is a replica. Resolves when its copy is complete. */
+export async function startReplica(settings: Settings, log: Logger): Promise<ReplicaRole | undefined> {
+  if (isHBaseUrl(settings.store)) return undefined;
+  const state = readReplicaState(settings.store);
+  if (!state) return undefined;
+  const store = await openStore(settings.store, settings.config, { create: true, follows: true });
+  const follower = new Follower(store, settings.store);
+  follower.onChange = (status) => logStatus(log, status);
+  const controller = new AbortController();
+  try {
+    if (state.copy) {
+      log.info({ of: state.of.join(' ') }, 'the copy of the primary goes on');
+      await follower.run(controller.signal, true);
+      log.info('the copy of the primary is complete');
+    }
+  } catch (error) {
+    await store.close();
+    throw replicaError(error, follower);
+  }
+  const run = follower.run(controller.signal);
+  const failed = new Promise<Error>((resolve) => {
+    run.catch((error: unknown) => resolve(replicaError(error, follower)));
+  });
+  const stop = async (): Promise<void> => {
+    controller.abort();
+    await run.catch(() => undefined);
+    await store.close();
+  };
+  return { follower, failed, stop };
+}
+
+function logStatus(log: Logger, { url, problem }: ReplicaStatus): void {
+  if (problem === undefined) log.info({ primary: url }, 'the primary is followed');
+  else log.warn({ problem }, 'the primary is not reached');
+}
+
+/** A replica that is behind the log begins its copy anew at the next start. */
+export function replicaError(error: unknown, follower: Follower): Error {
+  if (!(error instanceof FollowError)) return error as Error;
+  if (error.refusal.reason !== 'behind') return new CliError(error.message);
+  follower.beginCopy();
+  return new CliError(`${error.message}; the next start copies the directory anew`);
+}
+
+/** Returns the route of the control socket that says who follows, and how far this server follows another. */
+export function replicationRoute(
+  ask: (question: Question) => Promise<Answer[]>,
+  store: Store,
+  role: ReplicaRole | undefined,
+): Route {
+  const handle = async (): Promise<{ body: string }> => {
+    const answers = await ask({ about: 'replicas' });
+    const last = await lastEntry(store);
+    const lines = role ? describeReplica(role.follower.status) : [`primary, last change ${last}`];
+    const followers = answers.flatMap(({ replicas = [] }) => replicas).sort((a, b) => a.name.localeCompare(b.name));
+    for (const { name, isConnected, position, seenAt } of followers) {
+      const behind = last - BigInt(position);
+      const state = isConnected ? 'follows' : `was here until ${new Date(seenAt).toISOString()}`;
+      lines.push(`replica ${name}: ${state}, ${behind} changes behind`);
+    }
+    return { body: `${lines.join('\n')}\n` };
+  };
+  return { method: 'GET', path: '/replication', handle };
+}
+
+function describeReplica({ url, position, last, appliedAt, lostAt, problem }: ReplicaStatus): string[] {
+  const behind = last - position;
+  const time = new Date(appliedAt).toISOString();
+  if (url !== undefined) return [`replica of ${url}, change ${position}, ${behind} changes behind`];
+  return [
+    `replica, change ${position} of ${time}, at least ${behind} changes behind`,
+    `the primary is not reached since ${new Date(lostAt ?? 0).toISOString()}: ${problem}`,
+  ];
+}

@@ -1,0 +1,92 @@
+import { CHANGES_TABLE } from '../partition/model/tables.js';
+import type { LoadRow, RowStep, Store, TableSpec } from '../store/contract.js';
+import { LOG_TABLE } from '../store/log.js';
+import { EMPTY, MARK, unpackRow } from '../store/row.js';
+import { cellChanges } from '../store/row-edit.js';
+import type { Message, TouchedRow } from './wire.js';
+
+/** Steps of rows that are written before the end of their group, so that memory is bounded. */
+const MAX_STEPS = 20_000;
+const MAX_BYTES = 32 * 1024 * 1024;
+
+/** Writes what a primary sends to the store of a replica. Its plans are unlogged: the primary's log comes with them. */
+export class Applier {
+  readonly #store: Store;
+  #specs = new Map<string, TableSpec>();
+  #steps: RowStep[] = [];
+  #bytes = 0;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** Applies a message. Resolves with true at the end of a group, when all of it is durable. */
+  async apply(message: Message): Promise<boolean> {
+    switch (message.kind) {
+      case 'tables':
+        await this.#setTables(message.specs);
+        return false;
+      case 'load':
+        await this.#load(message.table, message.rows);
+        return false;
+      case 'touched':
+        for (const row of message.rows) await this.#addRow(row);
+        if (this.#steps.length >= MAX_STEPS || this.#bytes >= MAX_BYTES) await this.flush();
+        return false;
+      case 'log':
+        for (const { key, row } of message.entries)
+          this.#steps.push({ table: LOG_TABLE.name, key, numbered: true, put: unpackRow(row) });
+        return false;
+      case 'end':
+        await this.flush();
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  /** Writes the rows so far. */
+  async flush(): Promise<void> {
+    const steps = this.#steps;
+    this.#steps = [];
+    this.#bytes = 0;
+    if (steps.length > 0) await this.#store.commit({ steps, decisive: 0, unlogged: true });
+  }
+
+  async #setTables(specs: readonly TableSpec[]): Promise<void> {
+    await this.flush();
+    const kept = new Set([LOG_TABLE.name, ...specs.map(({ name }) => name)]);
+    for (const { name } of await this.#store.tables()) if (!kept.has(name)) await this.#store.dropTable(name);
+    for (const spec of [LOG_TABLE, ...specs]) await this.#store.createTable(spec);
+    this.#specs = new Map(specs.map((spec) => [spec.name, spec]));
+  }
+
+  async #load(table: string, rows: readonly LoadRow[]): Promise<void> {
+    const last = rows.at(-1);
+    if (!last) return;
+    const isNumbered = table === CHANGES_TABLE.name;
+    const steps = isNumbered ? [{ table, key: last.key, numbered: true, put: unpackRow(last.row) }] : [];
+    await this.#store.ingest([{ table, rows }], { steps, decisive: 0, unlogged: true });
+  }
+
+  async #addRow({ table, key, kind, names, put }: TouchedRow): Promise<void> {
+    const spec = this.#specs.get(table);
+    if (!spec) return;
+    this.#bytes += put.length;
+    const cells = unpackRow(put);
+    if (spec.suffixBytes !== undefined) {
+      this.#steps.push(cells.length > 0 ? { table, key, put: [MARK] } : { table, key, deleteRow: true });
+    } else if (kind === 'whole') {
+      this.#steps.push({ table, key, deleteRow: true, put: cells });
+    } else if (kind === 'cells') {
+      const isGone = (name: (typeof names)[number]): boolean =>
+        !cells.some(({ family, qualifier }) => family === name.family && qualifier.equals(name.qualifier));
+      this.#steps.push({ table, key, delete: names.filter(isGone), put: cells });
+    } else {
+      const { removedCells, writtenCells } = cellChanges((await this.#store.get(table, key)) ?? EMPTY, cells);
+      if (removedCells.length === 0 && writtenCells.length === 0) return;
+      const step = { table, key, delete: removedCells, put: writtenCells };
+      this.#steps.push(table === CHANGES_TABLE.name && cells.length > 0 ? { ...step, numbered: true } : step);
+    }
+  }
+}

@@ -1,0 +1,233 @@
+import { readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { ExtendedOid } from '../protocol/oids.js';
+import type { Store } from '../store/contract.js';
+import { LOG_TABLE } from '../store/log.js';
+import { isMissing } from '../store/store-error.js';
+import { Applier } from './applier.js';
+import { readHistory } from './history.js';
+import { LdapClient } from './ldap-client.js';
+import { type ReplicateRequest, replicaDn } from './primary.js';
+import { type ReplicaState, readReplicaState, writeReplicaState } from './state-file.js';
+import { decodeMessage, type Message, type Refusal } from './wire.js';
+
+/** Time between two tries to reach the primary, in ms. */
+const RETRY_MS = 1000;
+
+/** A refusal of the primary that trying again does not change. */
+export class FollowError extends Error {
+  readonly refusal: Refusal;
+
+  constructor(url: string, refusal: Refusal) {
+    super(`${url}: ${refusal.text}`);
+    this.refusal = refusal;
+  }
+}
+
+/** How far a replica is. Times are in milliseconds since 1970. */
+export interface ReplicaStatus {
+  /** URL of the primary that is followed now; undefined: none is reached. */
+  readonly url: string | undefined;
+  /** Number of the last entry of the log that is applied, and of the primary's last one as far as known. */
+  readonly position: bigint;
+  readonly last: bigint;
+  /** Time of the change that was applied last, by the primary's clock; `seenAt`: when the primary was heard last. */
+  readonly appliedAt: number;
+  readonly seenAt: number;
+  /** When the primary was lost, and why. */
+  readonly lostAt: number | undefined;
+  readonly problem: string | undefined;
+}
+
+/** Follows a primary: fills the store with a copy, and applies the primary's changes to it. */
+export class Follower {
+  readonly #store: Store;
+  readonly #folder: string;
+  #state: ReplicaState;
+  #status: ReplicaStatus = {
+    ...{ url: undefined, position: 0n, last: 0n, appliedAt: 0, seenAt: 0 },
+    ...{ lostAt: Date.now(), problem: 'not connected yet' },
+  };
+  #client: LdapClient | undefined;
+  #waiters: { readonly position: bigint; readonly resolve: () => void }[] = [];
+  /** Called when the state of the connection has changed. */
+  onChange: ((status: ReplicaStatus) => void) | undefined;
+  /** Called with the number of rows when rows of a copy are written. */
+  onRows: ((count: number) => void) | undefined;
+
+  constructor(store: Store, folder: string) {
+    this.#store = store;
+    this.#folder = folder;
+    this.#state = requireState(folder);
+  }
+
+  get status(): ReplicaStatus {
+    return this.#status;
+  }
+
+  get #hasCopy(): boolean {
+    return this.#state.copy === undefined;
+  }
+
+  /**
+   * Follows until `signal` is aborted. Rejects with `FollowError` when no server of the list lets the replica follow.
+   * `untilCopied` resolves when the copy is complete and consistent.
+   */
+  async run(signal: AbortSignal, untilCopied = false): Promise<void> {
+    while (!signal.aborted) {
+      let refusal: FollowError | undefined;
+      for (const url of this.#state.of) {
+        try {
+          await this.#followUrl(url, signal, untilCopied);
+          if (untilCopied && this.#hasCopy) return;
+        } catch (error) {
+          if (error instanceof FollowError && error.refusal.reason !== 'stale') refusal = error;
+          this.#lose(error as Error);
+        } finally {
+          this.#client?.close();
+          this.#client = undefined;
+        }
+        if (signal.aborted) return;
+      }
+      if (refusal) throw refusal;
+      await delay(RETRY_MS, undefined, { signal }).catch(() => undefined);
+    }
+  }
+
+  /** Resolves when the entry of the log with this number is applied. */
+  applied(position: bigint): Promise<void> {
+    if (this.#status.position >= position) return Promise.resolve();
+    return new Promise((resolve) => this.#waiters.push({ position, resolve }));
+  }
+
+  #lose({ message }: Error): void {
+    const { lostAt = Date.now(), problem } = this.#status;
+    this.#setStatus({ url: undefined, lostAt, problem: message });
+    if (problem !== message) this.onChange?.(this.#status);
+  }
+
+  #setStatus(changes: Partial<ReplicaStatus>): void {
+    this.#status = { ...this.#status, ...changes };
+  }
+
+  async #followUrl(url: string, signal: AbortSignal, untilCopied: boolean): Promise<void> {
+    const { name, passwordFile, tlsCa } = this.#state;
+    const password = Buffer.from(readFileSync(passwordFile, 'utf8').replace(/\r?\n$/, ''));
+    const client = await LdapClient.connect({ url, bindDn: replicaDn(name), password, tlsCa });
+    this.#client = client;
+    const stop = (): void => client.close();
+    signal.addEventListener('abort', stop);
+    try {
+      if (this.#state.copy?.until === undefined && !this.#hasCopy) await this.#copy(client, url);
+      await this.#follow(client, url, untilCopied);
+    } finally {
+      signal.removeEventListener('abort', stop);
+    }
+  }
+
+  /** Begins the copy anew at the next connection. The store is emptied then. */
+  beginCopy(): void {
+    this.#saveState({ ...this.#state, copy: { start: '0' } });
+  }
+
+  #saveState(state: ReplicaState): void {
+    this.#state = state;
+    writeReplicaState(this.#folder, state);
+  }
+
+  async #copy(client: LdapClient, url: string): Promise<void> {
+    let copy = this.#state.copy!;
+    const save = (changes: Partial<typeof copy>): void => {
+      copy = { ...copy, ...changes };
+      this.#saveState({ ...this.#state, copy });
+    };
+    if (copy.table === undefined) for (const { name } of await this.#store.tables()) await this.#store.dropTable(name);
+    const applier = new Applier(this.#store);
+    const { start, table, lastKey } = copy;
+    const request = { position: start, terms: [], copy: { ...(table && { table }), ...(lastKey && { lastKey }) } };
+    await this.#receive(client, url, request, async (message) => {
+      await applier.apply(message);
+      if (message.kind === 'alive') {
+        if (copy.table === undefined) save({ start: String(message.position) });
+      } else if (message.kind === 'load') {
+        await applier.flush();
+        save({ table: message.table, lastKey: message.lastKey?.toString('base64') });
+        this.onRows?.(message.rows.length);
+      }
+    });
+    await applier.flush();
+    save({ until: start });
+  }
+
+  async #follow(client: LdapClient, url: string, untilCopied: boolean): Promise<void> {
+    const applier = new Applier(this.#store);
+    const { copy } = this.#state;
+    const position = copy ? BigInt(copy.start) : await lastEntry(this.#store);
+    const { terms } = await readHistory(this.#store);
+    const request = { position: String(position), terms: terms.map((one) => ({ ...one, start: String(one.start) })) };
+    this.#setStatus({ position });
+    await this.#receive(client, url, request, async (message) => {
+      const isGroupEnd = await applier.apply(message);
+      if (message.kind !== 'end' && message.kind !== 'alive') return;
+      this.#advance(url, message);
+      if (isGroupEnd) acknowledge(client, message.position);
+      if (!this.#hasCopy && message.position >= message.last) {
+        this.#saveState({ ...this.#state, copy: undefined });
+        if (untilCopied) client.close();
+      }
+    }).catch((error: unknown) => {
+      if (!(untilCopied && this.#hasCopy)) throw error;
+    });
+  }
+
+  #advance(url: string, { position, last, entryMs }: Extract<Message, { kind: 'end' | 'alive' }>): void {
+    const isNew = this.#status.url !== url;
+    const changes = { url, position, last, appliedAt: entryMs, seenAt: Date.now() };
+    this.#setStatus({ ...changes, lostAt: undefined, problem: undefined });
+    if (isNew) this.onChange?.(this.#status);
+    const waiters = this.#waiters;
+    this.#waiters = waiters.filter((waiter) => waiter.position > position);
+    for (const waiter of waiters) if (waiter.position <= position) waiter.resolve();
+  }
+
+  async #receive(
+    client: LdapClient,
+    url: string,
+    request: ReplicateRequest,
+    onMessage: (message: Message) => Promise<void>,
+  ): Promise<void> {
+    const value = text(JSON.stringify(request));
+    await client.require({ op: 'extended', oid: ExtendedOid.replicate, value }, [], async ({ response }) => {
+      if (response.op !== 'intermediate' || !response.value) return;
+      const message = decodeMessage(response.value);
+      if (message.kind === 'refused') throw new FollowError(url, message.refusal);
+      await onMessage(message);
+    });
+  }
+}
+
+/** Reads the number of the last entry of the log; 0: there is none. */
+export async function lastEntry(store: Store): Promise<bigint> {
+  try {
+    return await store.settled(LOG_TABLE.name);
+  } catch (error) {
+    if (isMissing(error)) return 0n;
+    throw error;
+  }
+}
+
+/** A connection that ends fails the stream, too: the error need not be seen here. */
+function acknowledge(client: LdapClient, position: bigint): void {
+  const value = text(position);
+  client.request({ op: 'extended', oid: ExtendedOid.replicated, value }).catch(() => undefined);
+}
+
+function requireState(folder: string): ReplicaState {
+  const state = readReplicaState(folder);
+  if (!state) throw new Error(`${folder} is no replica`);
+  return state;
+}
+
+function text(value: string | bigint): Buffer {
+  return Buffer.from(String(value));
+}

@@ -1,0 +1,121 @@
+import { randomBytes } from 'node:crypto';
+import { META_TABLE } from '../partition/model/tables.js';
+import { keysOf } from '../store/batches.js';
+import type { Cell, Reader, Store } from '../store/contract.js';
+import { LOG_TABLE } from '../store/log.js';
+import { EMPTY, unpackRow } from '../store/row.js';
+import type { Refusal } from './wire.js';
+
+/**
+ * The history of a log: its terms. Each promotion begins a term, like the leader terms of Raft, but without an
+ * election. Two logs agree up to the last term that both have.
+ */
+const KEY = Buffer.from('replication');
+
+/** A term of the log. */
+export interface Term {
+  readonly term: number;
+  /** A random name, so that two promotions to the same term differ. */
+  readonly id: string;
+  /** Number of the first entry of the term. */
+  readonly start: bigint;
+}
+
+export interface History {
+  readonly terms: readonly Term[];
+  /** Stored password hashes of the replicas that may follow, by name. */
+  readonly grants: ReadonlyMap<string, Buffer>;
+}
+
+const termCell = (term: number): Buffer => Buffer.from(`term:${String(term).padStart(10, '0')}`);
+const grantCell = (name: string): Buffer => Buffer.from(`grant:${name}`);
+
+/** Reads the history; it is empty in a directory that never had a replica. */
+export async function readHistory(reader: Reader): Promise<History> {
+  const row = (await reader.get(META_TABLE.name, KEY)) ?? EMPTY;
+  const terms: Term[] = [];
+  const grants = new Map<string, Buffer>();
+  for (const { qualifier, value } of unpackRow(row)) {
+    const name = qualifier.toString();
+    if (name.startsWith('grant:')) grants.set(name.slice('grant:'.length), Buffer.from(value));
+    else {
+      const { id, start } = JSON.parse(value.toString()) as { id: string; start: string };
+      terms.push({ term: Number(name.slice('term:'.length)), id, start: BigInt(start) });
+    }
+  }
+  return { terms, grants };
+}
+
+function termAfter({ terms }: History, last: bigint): Cell {
+  const start = String(last + 1n);
+  const value = Buffer.from(JSON.stringify({ id: randomBytes(8).toString('hex'), start }));
+  return { family: 0, qualifier: termCell((terms.at(-1)?.term ?? 0) + 1), value };
+}
+
+/** Begins a term behind the last entry. */
+export async function beginTerm(store: Store): Promise<void> {
+  const history = await readHistory(store);
+  const last = await store.settled(LOG_TABLE.name);
+  const put = [termAfter(history, last)];
+  await store.commit({ steps: [{ table: META_TABLE.name, key: KEY, put }], decisive: 0 });
+}
+
+/** Lets a replica follow: stores the hash of its password. The first grant creates the log. */
+export async function grant(store: Store, name: string, hash: Buffer): Promise<void> {
+  await store.createTable(LOG_TABLE);
+  const history = await readHistory(store);
+  const put: Cell[] = [{ family: 0, qualifier: grantCell(name), value: hash }];
+  if (history.terms.length === 0) put.push(termAfter(history, await store.settled(LOG_TABLE.name)));
+  await store.commit({ steps: [{ table: META_TABLE.name, key: KEY, put }], decisive: 0 });
+}
+
+/** Ends the right of a replica to follow. The last one that goes takes the log with it, which then costs nothing. */
+export async function revoke(store: Store, name: string): Promise<boolean> {
+  const { grants } = await readHistory(store);
+  if (!grants.has(name)) return false;
+  if (grants.size === 1) {
+    await store.commit({ steps: [{ table: META_TABLE.name, key: KEY, deleteRow: true }], decisive: 0 });
+    await store.dropTable(LOG_TABLE.name);
+  } else {
+    const names = [{ family: 0, qualifier: grantCell(name) }];
+    await store.commit({ steps: [{ table: META_TABLE.name, key: KEY, delete: names }], decisive: 0 });
+  }
+  return true;
+}
+
+/**
+ * Compares the history of a replica at `position` with that of this server. Returns why the replica cannot follow;
+ * undefined: it can.
+ */
+export async function refusalOf(
+  store: Store,
+  replica: { readonly terms: readonly Term[]; readonly position: bigint },
+): Promise<Refusal | undefined> {
+  const { terms } = await readHistory(store);
+  if (terms.length === 0) return { reason: 'none', text: 'no replica was granted here' };
+  let common = 0;
+  while (common < terms.length && terms[common]!.id === replica.terms[common]?.id) common++;
+  const [ours, theirs] = [terms[common], replica.terms[common]];
+  if (theirs && !ours) {
+    const text = `this server is of term ${terms.at(-1)!.term}, and there is a primary of term ${replica.terms.at(-1)!.term}`;
+    return { reason: 'stale', text };
+  }
+  const end = ours && theirs ? smaller(ours.start, theirs.start) : (ours?.start ?? theirs?.start);
+  if (end !== undefined && replica.position >= end) {
+    const text = `the replica has entries from ${end} on that this server lacks; "rowan replica rejoin" shows and drops them`;
+    return { reason: 'diverged', text, from: String(end) };
+  }
+  return gapAfter(store, replica.position);
+}
+
+/** Returns a refusal if entries behind `position` are gone. */
+export async function gapAfter(store: Store, position: bigint): Promise<Refusal | undefined> {
+  const [key] = await keysOf(store.scan(LOG_TABLE.name, {}, { limit: 1, keysOnly: true }));
+  const first = key?.readBigUInt64BE() ?? 1n;
+  if (position + 1n >= first) return undefined;
+  return { reason: 'behind', text: `the replica has the log up to ${position}; here it begins at ${first}` };
+}
+
+function smaller(a: bigint, b: bigint): bigint {
+  return a < b ? a : b;
+}

@@ -1,0 +1,162 @@
+import type { CellName, LoadRow, TableSpec } from '../store/contract.js';
+import { EMPTY, packRow, unpackRow } from '../store/row.js';
+
+/**
+ * Messages from a primary to a replica (docs/formats/replication.md). Each is a byte for its kind, and a list of byte
+ * strings, each after its length (u32). JSON stands for what is read by people, too.
+ */
+const KINDS = ['tables', 'load', 'touched', 'log', 'end', 'alive', 'refused'] as const;
+export type MessageKind = (typeof KINDS)[number];
+
+/** Where a stream is. */
+export interface StreamPosition {
+  /** Number of the last entry of the log that the replica has after this message. */
+  readonly position: bigint;
+  /** Number of the last entry of the primary's log. */
+  readonly last: bigint;
+  /** Time of the entry at `position`, and the primary's time: milliseconds since 1970. */
+  readonly entryMs: number;
+  readonly nowMs: number;
+}
+
+export type Message =
+  | { readonly kind: 'tables'; readonly specs: readonly TableSpec[] }
+  /** Rows of one table of a copy. `lastKey`: the copy goes on behind it; undefined: the table is complete. */
+  | {
+      readonly kind: 'load';
+      readonly table: string;
+      readonly lastKey: Buffer | undefined;
+      readonly rows: readonly LoadRow[];
+    }
+  /** Contents of rows that entries of the log have touched. */
+  | { readonly kind: 'touched'; readonly rows: readonly TouchedRow[] }
+  | { readonly kind: 'log'; readonly entries: readonly LoadRow[] }
+  /** The end of a group, which is applied at once; `alive` follows no group. */
+  | ({ readonly kind: 'end' | 'alive' } & StreamPosition)
+  | { readonly kind: 'refused'; readonly refusal: Refusal };
+
+/** Why a primary sends no changes. */
+export interface Refusal {
+  /**
+   * `behind`: the log does not go back to the replica's position; `diverged`: the replica has entries from `from` on
+   * that this server lacks; `stale`: this server's history ends where the replica's goes on: another is the primary.
+   */
+  readonly reason: 'behind' | 'diverged' | 'stale' | 'none';
+  readonly text: string;
+  readonly from?: string;
+}
+
+/** A row as it is now. `put` is empty when nothing is left of it. */
+export interface TouchedRow {
+  readonly table: string;
+  readonly key: Buffer;
+  /** `row`: `put` is all of the row but separate families; `whole`: separate cells are dropped, too. */
+  readonly kind: 'row' | 'whole' | 'cells';
+  /** For `cells`: the cells that `put` may have, and that are gone when it has not. */
+  readonly names: readonly CellName[];
+  /** Packed cells. */
+  readonly put: Buffer;
+}
+
+export function encodeMessage(message: Message): Buffer {
+  return Buffer.concat([Buffer.from([KINDS.indexOf(message.kind)]), packStrings(messageStrings(message))]);
+}
+
+function messageStrings(message: Message): readonly Buffer[] {
+  switch (message.kind) {
+    case 'tables':
+      return [Buffer.from(JSON.stringify(message.specs))];
+    case 'load':
+      return [Buffer.from(message.table), message.lastKey ?? EMPTY, ...rowStrings(message.rows)];
+    case 'touched':
+      return message.rows.flatMap(({ table, key, kind, names, put }) => [
+        Buffer.from(`${kind} ${table}`),
+        key,
+        packRow(names.map(({ family, qualifier }) => ({ family, qualifier, value: EMPTY }))),
+        put,
+      ]);
+    case 'log':
+      return rowStrings(message.entries);
+    case 'end':
+    case 'alive':
+      return [message.position, message.last, message.entryMs, message.nowMs].map((n) => Buffer.from(String(n)));
+    case 'refused':
+      return [Buffer.from(JSON.stringify(message.refusal))];
+  }
+}
+
+function rowStrings(rows: readonly LoadRow[]): Buffer[] {
+  return rows.flatMap(({ key, row, separate }) => [key, row, separate ?? EMPTY]);
+}
+
+/** Decodes a message. Throws `RangeError` if it is malformed; the contents of rows are not checked. */
+export function decodeMessage(bytes: Buffer): Message {
+  const kind = KINDS[bytes[0] ?? KINDS.length];
+  const strings = unpackStrings(bytes.subarray(1));
+  switch (kind) {
+    case 'tables':
+      return { kind, specs: JSON.parse(strings[0]!.toString()) as TableSpec[] };
+    case 'load': {
+      const [table, lastKey, ...rest] = strings as [Buffer, Buffer, ...Buffer[]];
+      return { kind, table: table.toString(), lastKey: lastKey.length > 0 ? lastKey : undefined, rows: rowsOf(rest) };
+    }
+    case 'touched':
+      return { kind, rows: inGroups(strings, 4).map(touchedRow) };
+    case 'log':
+      return { kind, entries: rowsOf(strings) };
+    case 'end':
+    case 'alive': {
+      const [position, last, entryMs, nowMs] = strings.map((text) => BigInt(text.toString())) as [
+        bigint,
+        bigint,
+        bigint,
+        bigint,
+      ];
+      return { kind, position, last, entryMs: Number(entryMs), nowMs: Number(nowMs) };
+    }
+    case 'refused':
+      return { kind, refusal: JSON.parse(strings[0]!.toString()) as Refusal };
+    default:
+      throw new RangeError(`the primary sent a message of kind ${bytes[0]}; both need the same version of Rowan`);
+  }
+}
+
+function touchedRow([head, key, names, put]: readonly Buffer[]): TouchedRow {
+  const [kind, table] = head!.toString().split(' ') as [TouchedRow['kind'], string];
+  return { kind, table, key: key!, names: unpackRow(names!), put: put! };
+}
+
+function rowsOf(strings: readonly Buffer[]): LoadRow[] {
+  return inGroups(strings, 3).map(([key, row, separate]) => ({
+    key: key!,
+    row: row!,
+    separate: separate!.length > 0 ? separate : undefined,
+  }));
+}
+
+function inGroups(strings: readonly Buffer[], size: number): (readonly Buffer[])[] {
+  if (strings.length % size !== 0) throw new RangeError('a message of the primary is cut short');
+  return Array.from({ length: strings.length / size }, (_, i) => strings.slice(i * size, (i + 1) * size));
+}
+
+export function packStrings(strings: readonly Buffer[]): Buffer {
+  return Buffer.concat(
+    strings.flatMap((bytes) => {
+      const length = Buffer.allocUnsafe(4);
+      length.writeUInt32BE(bytes.length);
+      return [length, bytes];
+    }),
+  );
+}
+
+export function unpackStrings(bytes: Buffer): Buffer[] {
+  const strings: Buffer[] = [];
+  for (let offset = 0; offset < bytes.length; ) {
+    const start = offset + 4;
+    const end = start + bytes.readUInt32BE(offset);
+    if (end > bytes.length) throw new RangeError('a message of the primary is cut short');
+    strings.push(bytes.subarray(start, end));
+    offset = end;
+  }
+  return strings;
+}

@@ -1,0 +1,32 @@
+import { LdapError } from '../../../ldap/ldap-error.js';
+import type { ExtendedRequest } from '../../../protocol/ldap-messages.js';
+import type { Context, SearchReply } from '../../request/context.js';
+import { type Outcome, SUCCESS } from '../../words/outcome.js';
+
+/** Returns the name of the replica that has sent the request. */
+function requireReplica({ session }: Context): string {
+  if (session.replica === undefined)
+    throw new LdapError('insufficientAccessRights', 'only replicas may ask for changes; see "rowan replica grant"');
+  return session.replica;
+}
+
+/** Sends a copy, or changes until the replica ends the connection, as intermediate responses. */
+export async function replicate(context: Context, { value }: ExtendedRequest, reply: SearchReply): Promise<Outcome> {
+  const name = requireReplica(context);
+  const controller = new AbortController();
+  const forget = context.onAbortWhileWaiting(() => controller.abort());
+  try {
+    for await (const message of context.services.primary.messages(name, value, controller.signal))
+      await reply.intermediate(message);
+    return SUCCESS;
+  } finally {
+    forget();
+  }
+}
+
+export async function acknowledge(context: Context, { value }: ExtendedRequest): Promise<Outcome> {
+  const position = value?.toString('latin1') ?? '';
+  if (!/^\d{1,20}$/.test(position)) throw new LdapError('protocolError', 'an acknowledgement is a number of the log');
+  context.services.primary.acknowledge(requireReplica(context), BigInt(position));
+  return SUCCESS;
+}
