@@ -37,6 +37,10 @@ export const ExtendedOid = {
   replicate: `${ROWAN_ARC}.3.2`,
   /** Tells the primary up to which entry of its log a replica has everything on disk. */
   replicated: `${ROWAN_ARC}.3.3`,
+  /** A request that a replica forwards on behalf of its client. */
+  forward: `${ROWAN_ARC}.3.4`,
+  /** What a replica has recorded of binds while the primary was away. */
+  handOn: `${ROWAN_ARC}.3.5`,
 } as const;
 
 /** responseName of the unsolicited Notice of Disconnection (RFC 4511 §4.4.1). */

@@ -49,6 +49,11 @@ export class Primary {
     return (await readHistory(this.#store)).grants.get(name);
   }
 
+  /** Returns the number of the last entry of the log. */
+  async position(): Promise<bigint> {
+    return this.#store.settled(LOG_TABLE.name);
+  }
+
   followers(): FollowerStatus[] {
     return [...this.#followers.values()];
   }

@@ -2,15 +2,19 @@ import { bufferOf } from '../../ldap/bytes.js';
 import { LdapError, ResultCode, type ResultName } from '../../ldap/ldap-error.js';
 import { LongWork } from '../../partition/index.js';
 import { decodeRequest } from '../../protocol/decode.js';
-import type { Request, RequestMessage } from '../../protocol/ldap-messages.js';
+import type { BindRequest, Request, RequestMessage } from '../../protocol/ldap-messages.js';
+import { ExtendedOid } from '../../protocol/oids.js';
 import { ProtocolError } from '../../protocol/protocol-error.js';
 import { ConnectionReply } from '../long/connection-reply.js';
 import { type EncodedRequest, encodeLongRequest, makeLongRequest } from '../long/encoded-request.js';
+import { runForwarded } from '../long/forwarded.js';
 import { formatRequestChange } from '../observation/change-text.js';
 import { isUnindexed } from '../observation/finished-operation.js';
 import { describeRequest } from '../observation/request-description.js';
 import { type AnsweredRequest, perform } from '../operations/perform.js';
 import { needsNoStore } from '../operations/search-virtual.js';
+import { PrimaryNeeded } from '../passwords/replica-states.js';
+import type { LongResult } from '../processes/long-request.js';
 import { refusalByKind } from '../request/access.js';
 import type { Transport } from '../request/context.js';
 import { failureOutcome } from '../request/failure.js';
@@ -28,6 +32,9 @@ import type { LongAdmission } from './long-admission.js';
 import { OutstandingOperations } from './operations.js';
 import type { Output } from './output.js';
 import { Replies } from './replies.js';
+
+/** Extended operations that change the directory. */
+const WRITING_OIDS: ReadonlySet<string> = new Set([ExtendedOid.passwordModify, ExtendedOid.applicationPasswords]);
 
 /** A received request: decoded, or still encoded when it is long. */
 export type ReceivedRequest = RequestMessage | EncodedRequest;
@@ -110,7 +117,7 @@ export class Requests {
     try {
       if (this.operations.isOutstanding(id)) throw messageIdInUseError(id);
       operation.controls = readControls(request.op, controls);
-      const result = this.#run(operation, request);
+      const result = this.#runWhereDue(operation, request, message);
       if (isPromise(result)) this.#track(operation, result, message);
       else this.#answer(operation, result, message);
     } catch (error) {
@@ -123,6 +130,8 @@ export class Requests {
     const { id, op } = request;
     const refusal = this.operations.isOutstanding(id) ? messageIdInUseError(id) : this.kindRefusal(op);
     if (refusal) this.#fail(operation, refusal);
+    else if (this.services.primaryLink && op !== 'search' && op !== 'compare')
+      this.#track(operation, this.#forward(operation, request.bytes));
     else this.#track(operation, this.#runLong(operation, request));
   }
 
@@ -151,6 +160,13 @@ export class Requests {
       request,
       new ConnectionReply(operation, this.#output, (error) => this.#replies.failEntry(error)),
     );
+    if (session.identity === request.identity) session.identity = end.identity;
+    return this.#takeEnd(operation, end);
+  }
+
+  /** Takes over what another thread or server tells of an operation that it has run. */
+  #takeEnd(operation: Operation, end: LongResult): Outcome {
+    const { services } = this;
     services.partition.renewReads();
     operation.entryCount += end.entryCount;
     services.statistics.entriesSent += end.entryCount;
@@ -160,8 +176,50 @@ export class Requests {
     operation.searchReport = searchReport && { ...searchReport, advice: () => searchReport.advice };
     operation.description = end.description;
     operation.changeText = end.changeText;
-    if (session.identity === request.identity) session.identity = end.identity;
     return end.outcome;
+  }
+
+  /** Runs an operation here, or at the primary if this server is a replica. */
+  #runWhereDue(operation: Operation, request: AnsweredRequest, message: RequestMessage): Maybe<Outcome> {
+    if (request.op === 'extended' && request.oid === ExtendedOid.forward) return runForwarded(operation, request.value);
+    const { primaryLink } = this.services;
+    if (!primaryLink) return this.#run(operation, request);
+    if (request.op === 'bind') return this.#bindAtReplica(operation, request, message);
+    if (request.op === 'search' || request.op === 'compare') return this.#run(operation, request);
+    if (request.op === 'extended' && !WRITING_OIDS.has(request.oid)) return this.#run(operation, request);
+    return this.#forward(operation, encodeLongRequest(message).bytes);
+  }
+
+  async #forward(operation: Operation, bytes: Uint8Array<ArrayBuffer>): Promise<Outcome> {
+    const { services, session } = this;
+    const request = makeLongRequest(operation, bytes);
+    const { identity } = session;
+    const end = await services.primaryLink!.run(request);
+    const isBound = !request.isBind || end.outcome.code === ResultCode.success;
+    if (session.identity === identity && isBound) session.identity = end.identity;
+    return this.#takeEnd(operation, end);
+  }
+
+  /** A bind that fails, or that has something to record, is repeated at the primary while that is reached. */
+  async #bindAtReplica(operation: Operation, request: BindRequest, message: RequestMessage): Promise<Outcome> {
+    const link = this.services.primaryLink!;
+    const tryHere = async (): Promise<Outcome | undefined> => {
+      try {
+        const result = await this.#run(operation, request);
+        return result.code === ResultCode.invalidCredentials && link.isReached ? undefined : result;
+      } catch (error) {
+        if (error instanceof PrimaryNeeded) return undefined;
+        throw error;
+      }
+    };
+    const result = await tryHere();
+    if (result) return result;
+    try {
+      return await this.#forward(operation, encodeLongRequest(message).bytes);
+    } catch (error) {
+      if (link.isReached) throw error;
+      return (await tryHere()) ?? outcome('unavailable', 'the primary was lost; bind again');
+    }
   }
 
   #run(operation: Operation, request: AnsweredRequest): Maybe<Outcome> {
@@ -243,7 +301,7 @@ export class Requests {
       op,
       address: this.#owner.address,
       isEncrypted: this.#owner.isEncrypted,
-      boundAs: this.session.dn,
+      boundAs: operation.behalfOf ?? this.session.dn,
       result,
       isAbandoned,
       entryCount,

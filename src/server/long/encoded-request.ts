@@ -66,8 +66,10 @@ export function makeLongRequest(
 ): LongRequest {
   const { isEncrypted, isConfidential, address, cipherStrength } = transport;
   const isWrite = op !== 'search' && op !== 'compare';
-  const { identity, connectionNumber } = session;
-  const state = { identity, connectionNumber, isEncrypted, isConfidential, address, cipherStrength };
+  const { connectionNumber } = session;
+  const isBind = op === 'bind';
+  const identity = isBind ? session.previousIdentity : session.identity;
+  const state = { isBind, identity, connectionNumber, isEncrypted, isConfidential, address, cipherStrength };
   return { bytes, isWrite, ...state, isObserved: services.observation.isActive };
 }
 

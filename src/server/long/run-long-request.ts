@@ -79,7 +79,8 @@ class LongRequestScope implements OperationScope, ResultSender, WriterSource {
   constructor(services: Services, request: LongRequest, reply: LongReply) {
     this.services = services;
     this.session = new Session(request.connectionNumber);
-    this.session.identity = request.identity;
+    if (request.isBind) this.session.previousIdentity = request.identity;
+    else this.session.identity = request.identity;
     const { isEncrypted, isConfidential, address, cipherStrength } = request;
     // The thread has a queue of its own for slow work, so the client's network does not matter.
     const tls = { isEncrypted, isConfidential, cipherStrength };

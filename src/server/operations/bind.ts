@@ -163,7 +163,7 @@ function bindWithoutPolicy(attempt: BindAttempt): Maybe<Outcome> {
     if (!proof) return refuseBind(attempt.context, failureReason(attempt, undefined));
     if (!proof.application) return acceptBind(attempt, proof);
     const { foundRow, credentials, context } = attempt;
-    const useRecorded = recordUse(context.services.partition, foundRow!.id, credentials, proof.application.id);
+    const useRecorded = recordUse(context.services.states, foundRow!.id, credentials, proof.application.id);
     return chain(useRecorded, () => acceptBind(attempt, proof));
   });
 }
@@ -171,8 +171,8 @@ function bindWithoutPolicy(attempt: BindAttempt): Maybe<Outcome> {
 /** Checks the lock of the account before verifying the password, and again when verifying has taken time. */
 function bindWithPolicy(attempt: BindAttempt, policy: AccountPolicy): Maybe<Outcome> {
   const { foundRow, credentials } = attempt;
-  const { partition } = attempt.context.services;
-  const login = new Login(partition, foundRow!.id, policy, credentials);
+  const { partition, states } = attempt.context.services;
+  const login = new Login(states, foundRow!.id, policy, credentials);
   return chain(login.isLocked(), (isLocked) => {
     if (isLocked || isAccountClosed(attempt, policy)) {
       const policyState: PasswordPolicyResponse = policy.tellLockout ? { error: 'accountLocked' } : {};
@@ -285,9 +285,9 @@ function mayUseApplication({ context }: BindAttempt, application: ApplicationPas
 /** Refuses a bind without recording a failure. Writes nevertheless when failures count, to take the same time. */
 function refuseBind(context: Context, reason: string, policyState: PasswordPolicyResponse = {}): Maybe<Outcome> {
   context.bindFailure = reason;
-  const { partition, policies } = context.services;
+  const { states, policies } = context.services;
   return chain(policies.anyCountsFailures(), (failuresCount) => {
-    const isWritten = failuresCount ? partition.changeDecoyState() : undefined;
+    const isWritten = failuresCount ? states.changeDecoyState() : undefined;
     return chain(isWritten, () => withPolicyControl(context, REFUSAL, policyState));
   });
 }
@@ -304,7 +304,8 @@ function acceptBind(
   const identity = userIdentity(id, dnText, generation, credentials, application?.value, sessionEnd);
   context.session.identity = identity;
   const clearPassword = totpSteps ? splitCode(password)!.password : password;
-  if (!application)
+  // A replica leaves upgrades to its primary.
+  if (!application && !context.services.primaryLink)
     context.services.upgrades.enqueueIfWeak(dnText, id, matchedHash, clearPassword, credentials.passwords);
   if (identity.mustChange) return withPolicyControl(context, SUCCESS, { ...policyState, error: 'changeAfterReset' });
   const expiresIn = application ? undefined : warningSeconds(credentials.account, Date.now());

@@ -1,4 +1,4 @@
-import { chain, type Maybe, type Partition } from '../../partition/index.js';
+import { chain, type Maybe } from '../../partition/index.js';
 import type { AccountState } from '../../partition/model/account-state.js';
 import { type PasswordPolicy, unverifiableReason } from '../../password/index.js';
 import type { AccountPolicy } from './account-policy.js';
@@ -13,14 +13,13 @@ import {
 } from './account-status.js';
 import { usesAfter } from './application-password.js';
 import type { RowCredentials } from './credentials.js';
-
-type StateDirectory = Pick<Partition, 'accountState' | 'changeAccountState'>;
+import type { StateDirectory } from './replica-states.js';
 
 /** A bind attempt on an account that is under a policy. */
 export class Login {
   readonly #policy: AccountPolicy;
   readonly #credentials: RowCredentials;
-  readonly #directory: StateDirectory;
+  readonly #directory: Pick<StateDirectory, 'accountState' | 'changeAccountState'>;
   readonly #id: Buffer;
   /** The account state that was read last. */
   #storedState: AccountState | undefined;

@@ -10,6 +10,8 @@ export interface LongRequest {
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** Whether the request may change entries. Long writes run one at a time, because a long write takes much memory. */
   readonly isWrite: boolean;
+  /** Whether the request is a bind. `identity` is then that of the earlier bind. */
+  readonly isBind?: boolean;
   readonly identity: Identity;
   /** The number of the connection. */
   readonly connectionNumber: number;
@@ -62,4 +64,18 @@ export interface LongWorker {
   hasTime(localSearches: number): boolean;
   /** Rejects with a `ProtocolError` when the message cannot be decoded, otherwise with an `LdapError`. */
   run(request: LongRequest, reply: LongReply): Promise<LongResult>;
+}
+
+/** Runs requests at the primary of a replica. */
+export interface PrimaryLink {
+  /** Whether the primary was reached when it was asked last. */
+  readonly isReached: boolean;
+  /**
+   * Resolves when the replica has applied what the request has changed, or a bounded time later. Rejects with an
+   * `LdapError`: `unavailable` when the primary is away, `referral` when clients are to go there themselves.
+   */
+  run(request: LongRequest): Promise<LongResult>;
+  /** Hands on what another replica has recorded of binds. */
+  handOn(states: Buffer): Promise<void>;
+  close(): void;
 }

@@ -46,6 +46,8 @@ export class Operation implements Context, SearchReply {
   sentBytes = 0;
   searchReport: SearchReport | undefined = undefined;
   bindFailure: string | undefined = undefined;
+  /** DN of the user for whom a replica has forwarded the request. */
+  behalfOf: string | undefined = undefined;
   /** Number of the request on its connection, from 1. */
   number = 0;
   /** Set by another thread that has run the request. */

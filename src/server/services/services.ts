@@ -15,8 +15,9 @@ import { HashUpgrades } from '../passwords/hash-upgrades.js';
 import { PasswordHashing } from '../passwords/password-hashing.js';
 import { Policies } from '../passwords/policies.js';
 import { Quality } from '../passwords/quality.js';
+import { ReplicaStates, type StateDirectory } from '../passwords/replica-states.js';
 import { SecondFactor } from '../passwords/second-factor.js';
-import type { LongWorker } from '../processes/long-request.js';
+import type { LongWorker, PrimaryLink } from '../processes/long-request.js';
 import type { Siblings } from '../processes/siblings.js';
 import { type PartFigures, Statistics } from '../processes/statistics.js';
 import { type Config, onSettingsChanged } from '../settings/index.js';
@@ -98,11 +99,14 @@ export interface Services {
   readonly failedBinds: FailedBinds;
   /** Sends changes to replicas. */
   readonly primary: Primary;
+  /** Runs writes at the primary; undefined: this server is no replica. */
+  readonly primaryLink: PrimaryLink | undefined;
+  readonly states: StateDirectory;
   readonly virtual: VirtualEntries;
 }
 
 /** The other processes and threads of the server, and the figures of its parts. */
-export interface Helpers extends Partial<Pick<Services, 'siblings' | 'longWorker'>> {
+export interface Helpers extends Partial<Pick<Services, 'siblings' | 'longWorker' | 'primaryLink'>> {
   readPartFigures?(): PartFigures;
 }
 
@@ -110,7 +114,7 @@ export function createServices(
   partition: Partition,
   config: Config,
   log: Logger,
-  { siblings, longWorker, readPartFigures }: Helpers = {},
+  { siblings, longWorker, primaryLink, readPartFigures }: Helpers = {},
 ): Services {
   const { schema } = partition;
   logOutages(partition, log);
@@ -140,9 +144,11 @@ export function createServices(
     secondFactor: new SecondFactor(config.passwords.totpKey, log),
     pageCookies: new PageCookies(partition, config.limits),
     slowSearches: new SlowSearches(config.log, log),
-    searchTally: createTally(partition, config, log),
+    searchTally: primaryLink ? undefined : createTally(partition, config, log),
     failedBinds: new FailedBinds(schema, log),
     primary: new Primary(partition.store),
+    primaryLink,
+    states: primaryLink ? new ReplicaStates(partition, primaryLink) : partition,
     virtual: new VirtualEntries(partition, config, statistics, siblings),
   };
   onSettingsChanged(config, (values) => {
@@ -153,7 +159,7 @@ export function createServices(
     hashing.policy = hashPolicyOf(config);
     if (hasChanged('indexes.') || hasChanged('log.')) {
       void services.searchTally?.flush();
-      services.searchTally = createTally(partition, config, log);
+      services.searchTally = primaryLink ? undefined : createTally(partition, config, log);
     }
   });
   return services;

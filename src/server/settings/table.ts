@@ -302,6 +302,11 @@ export const settings = {
     help: 'Indexes that `indexes.auto: make` has at a time. Those that a person has added do not count.',
   },
 
+  'replica.writes': {
+    ...choice(['forward', 'refer'], 'forward'),
+    help: 'What a replica does with a change: hands it on to its primary, with the rights of its client, and answers when the replica has it, too; or answers with a referral to the primary.',
+  },
+
   'history.changesDays': {
     ...days(30, { min: 0, max: 36_500 }, 'next run'),
     help: 'How long change records are kept. They are kept as long as deleted entries in any case.',

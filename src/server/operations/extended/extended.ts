@@ -28,7 +28,7 @@ import { requireValidBind } from '../../request/validity.js';
 import { chain, type Maybe } from '../../words/maybe.js';
 import { type Outcome, SUCCESS } from '../../words/outcome.js';
 import { passwordModify } from './password-modify.js';
-import { acknowledge, replicate } from './replicate.js';
+import { acknowledge, handOn, replicate } from './replicate.js';
 
 /** Dispatches an extended operation by its OID (RFC 4511 §4.12). */
 export function extendedOperation(context: Context, request: ExtendedRequest, reply: SearchReply): Maybe<Outcome> {
@@ -45,6 +45,8 @@ export function extendedOperation(context: Context, request: ExtendedRequest, re
       return replicate(context, request, reply);
     case ExtendedOid.replicated:
       return acknowledge(context, request);
+    case ExtendedOid.handOn:
+      return handOn(context, request);
     case ExtendedOid.cancel:
       return cancel(context, request);
     default:

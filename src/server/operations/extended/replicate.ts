@@ -1,5 +1,8 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
+import type { AccountState } from '../../../partition/model/account-state.js';
 import type { ExtendedRequest } from '../../../protocol/ldap-messages.js';
+import { decodePlain } from '../../../replica/plain.js';
+import { mergeStates } from '../../passwords/replica-states.js';
 import type { Context, SearchReply } from '../../request/context.js';
 import { type Outcome, SUCCESS } from '../../words/outcome.js';
 
@@ -28,5 +31,17 @@ export async function acknowledge(context: Context, { value }: ExtendedRequest):
   const position = value?.toString('latin1') ?? '';
   if (!/^\d{1,20}$/.test(position)) throw new LdapError('protocolError', 'an acknowledgement is a number of the log');
   context.services.primary.acknowledge(requireReplica(context), BigInt(position));
+  return SUCCESS;
+}
+
+/** Merges what a replica has recorded of binds while it did not reach this server. */
+export async function handOn(context: Context, { value }: ExtendedRequest): Promise<Outcome> {
+  const { partition, primaryLink } = context.services;
+  requireReplica(context);
+  if (!value) throw new LdapError('protocolError', 'the states are missing');
+  if (primaryLink) await primaryLink.handOn(value);
+  else
+    for (const [id, state] of decodePlain(value) as [string, AccountState][])
+      await partition.changeAccountState(Buffer.from(id, 'hex'), (stored) => mergeStates(stored, state));
   return SUCCESS;
 }

@@ -1,0 +1,134 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { LdapError, ResultCode, type ResultName, resultName } from '../../ldap/ldap-error.js';
+import type { Request } from '../../protocol/ldap-messages.js';
+import { ExtendedOid } from '../../protocol/oids.js';
+import { connectToPrimary, type LdapClient, RefusedError } from '../../replica/ldap-client.js';
+import { encodePlain } from '../../replica/plain.js';
+import type { ReplicaState } from '../../replica/state-file.js';
+import type { ReplicaStates } from '../passwords/replica-states.js';
+import type { LongRequest, LongResult, PrimaryLink } from '../processes/long-request.js';
+import type { Config } from '../settings/index.js';
+import { decodeForwardedResult, encodeForwarded } from './forwarded.js';
+
+/** Longest time that an answer waits until the replica has applied the change, in ms. */
+const APPLY_MS = 5000;
+/** Time between two looks whether it has, and between two tries to reach the primary, in ms. */
+const LOOK_MS = 2;
+const RETRY_MS = 1000;
+
+export interface LinkOptions {
+  readonly state: ReplicaState;
+  readonly config: Config;
+  readonly log: Logger;
+  readonly states: () => ReplicaStates;
+  /** Reads the number of the last entry of the log that this replica has applied. */
+  readonly readPosition: () => Promise<bigint>;
+}
+
+/** The connection of a replica on which requests go to the primary. */
+export class ReplicaLink implements PrimaryLink {
+  readonly #options: LinkOptions;
+  #client: LdapClient | undefined;
+  #lostAt = Date.now();
+  #connecting: Promise<LdapClient> | undefined;
+  readonly #closing = new AbortController();
+
+  constructor(options: LinkOptions) {
+    this.#options = options;
+    void this.#keepConnected();
+  }
+
+  get isReached(): boolean {
+    return this.#client !== undefined && !this.#client.isClosed;
+  }
+
+  close(): void {
+    this.#closing.abort();
+    this.#client?.close();
+  }
+
+  async run(request: LongRequest): Promise<LongResult> {
+    const { state, config } = this.#options;
+    if (config.replica.writes === 'refer' && !request.isBind)
+      throw new LdapError('referral', 'this is a replica', { referrals: state.of });
+    const client = await this.#connected();
+    const { result, position } = await this.#send(client, encodeForwarded(request));
+    await this.#waitUntilApplied(position);
+    return result;
+  }
+
+  async #send(client: LdapClient, value: Buffer): Promise<ReturnType<typeof decodeForwardedResult>> {
+    const request: Request = { op: 'extended', oid: ExtendedOid.forward, value };
+    try {
+      const { response } = await client.require(request);
+      return decodeForwardedResult((response as Extract<typeof response, { op: 'extendedResponse' }>).value!);
+    } catch (error) {
+      if (error instanceof RefusedError && error.code !== ResultCode.unavailable)
+        throw new LdapError(resultName(error.code) as ResultName, error.message);
+      client.close();
+      const text = error instanceof RefusedError ? error.message : 'it was lost at work: the change may have been made';
+      throw new LdapError('unavailable', `the primary: ${text}`, { cause: error });
+    }
+  }
+
+  async #waitUntilApplied(position: bigint): Promise<void> {
+    const until = performance.now() + APPLY_MS;
+    while ((await this.#options.readPosition()) < position && performance.now() < until) await delay(LOOK_MS);
+  }
+
+  async #connected(): Promise<LdapClient> {
+    if (this.#client && !this.#client.isClosed) return this.#client;
+    try {
+      return await this.#connect();
+    } catch (error) {
+      const since = new Date(this.#lostAt).toISOString();
+      const { message } = error as Error;
+      throw new LdapError('unavailable', `the primary is not reached since ${since}: ${message}`, { cause: error });
+    }
+  }
+
+  #connect(): Promise<LdapClient> {
+    this.#connecting ??= this.#open().finally(() => {
+      this.#connecting = undefined;
+    });
+    return this.#connecting;
+  }
+
+  async #open(): Promise<LdapClient> {
+    const client = await connectToPrimary(this.#options.state);
+    client.onClose = () => {
+      this.#lostAt = Date.now();
+    };
+    await this.#options.states().handOn((states) => handOn(client, encodePlain(states)));
+    this.#client = client;
+    return client;
+  }
+
+  async handOn(states: Buffer): Promise<void> {
+    await handOn(await this.#connected(), states);
+  }
+
+  /** Connects again after a loss, so that what was recorded meanwhile is handed on, and binds know where to go. */
+  async #keepConnected(): Promise<void> {
+    const { signal } = this.#closing;
+    let problem = '';
+    while (!signal.aborted) {
+      if (!this.isReached) {
+        try {
+          await this.#connect();
+          problem = '';
+        } catch (error) {
+          const { message } = error as Error;
+          if (message !== problem) this.#options.log.warn({ problem: message }, 'writes cannot go to the primary');
+          problem = message;
+        }
+      }
+      await delay(RETRY_MS, undefined, { signal }).catch(() => undefined);
+    }
+  }
+}
+
+async function handOn(client: LdapClient, value: Buffer): Promise<void> {
+  await client.require({ op: 'extended', oid: ExtendedOid.handOn, value });
+}
