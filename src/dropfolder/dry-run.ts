@@ -59,6 +59,8 @@ async function* tryRecords(trial: RecordContext, source: RecordSource): AsyncGen
   }
   const { records, applied, unchanged, refused } = counts;
   yield `  ${records} records: ${applied} applied, ${unchanged} unchanged, ${refused} refused`;
+  const { leftOutCount = 0 } = source;
+  if (leftOutCount > 0) yield `  ${leftOutCount} lines "# left out: …": secret and long values that an audit log lacks`;
 }
 
 function refusalLine({ line, reason }: { readonly line: number; readonly reason: string }): string {

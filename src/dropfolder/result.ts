@@ -40,6 +40,8 @@ export interface Receipt {
   readonly applied: number;
   readonly unchanged: number;
   readonly refused: number;
+  /** Comments `# left out: …` of an audit log, which tell what its records lack; absent: there are none. */
+  readonly leftOut?: number;
   /** The reason why the whole file was refused, or why processing stopped before its last record. */
   readonly reason?: string;
   /** The reason why no copy of the receipt was sent to `replyTo`. */
@@ -51,6 +53,7 @@ export interface Receipt {
 export interface Outcome {
   readonly result: FileResult;
   readonly state: DropState;
+  readonly leftOut?: number | undefined;
   readonly reason?: string;
   readonly errors: readonly { readonly line: number; readonly reason: string }[];
 }
@@ -96,7 +99,8 @@ export class FileFinisher {
       if (errors.length < MAX_LISTED_ERRORS) errors.push({ line: refusal.line, reason: refusal.reason });
     }
     const rejects = refusals.length > 0 ? source?.formatRejects(refusals) : undefined;
-    return this.#finishAs(file, { result, state, errors, ...(reason !== undefined && { reason }) }, rejects);
+    const outcome = { result, state, leftOut: source?.leftOutCount, errors } as const;
+    return this.#finishAs(file, { ...outcome, ...(reason !== undefined && { reason }) }, rejects);
   }
 
   /** Finishes a file of which no record was applied, or whose progress is unknown. */
@@ -222,7 +226,7 @@ function candidateNames({ claim }: ClaimedFile): string[] {
   return [droppedName, `${claim.token.slice(0, 8)}~${droppedName}`];
 }
 
-function makeReceipt({ claim }: ClaimedFile, { result, state, reason, errors }: Outcome): Receipt {
+function makeReceipt({ claim }: ClaimedFile, { result, state, leftOut = 0, reason, errors }: Outcome): Receipt {
   const { id, correlation } = parseFileName(claim.name);
   const { doneCount, refusedCount, unchangedCount } = state;
   return {
@@ -233,6 +237,7 @@ function makeReceipt({ claim }: ClaimedFile, { result, state, reason, errors }: 
     applied: doneCount - refusedCount - unchangedCount,
     unchanged: unchangedCount,
     refused: refusedCount,
+    ...(leftOut > 0 && { leftOut }),
     ...(reason !== undefined && { reason }),
     errors,
   };

@@ -17,6 +17,8 @@ export interface SourceRecord {
 export interface RecordSource {
   /** What makes the records slow to apply, and what helps. */
   readonly warnings?: readonly string[];
+  /** See `LdifParser.leftOutCount`: of the whole file, once all records have been read. */
+  readonly leftOutCount?: number;
   /** Yields the records from number `doneCount` on (from 0). `refusedDns`: DNs of refused records without a line. */
   readRecords(doneCount: number, refusedDns?: ReadonlySet<string>): AsyncGenerator<SourceRecord>;
   /** Yields the refused records as LDIF with the reasons as comments. `refusals` are in the order of the records. */
@@ -37,6 +39,7 @@ export async function* readChunks(file: FileHandle): AsyncGenerator<Buffer> {
 
 export class LdifSource implements RecordSource {
   readonly #file: FileHandle;
+  leftOutCount = 0;
 
   constructor(file: FileHandle) {
     this.#file = file;
@@ -46,6 +49,7 @@ export class LdifSource implements RecordSource {
     const parser = new LdifParser();
     for await (const chunk of readChunks(this.#file)) yield* parser.push(chunk);
     yield* parser.end();
+    this.leftOutCount = parser.leftOutCount;
   }
 
   async *readRecords(doneCount: number): AsyncGenerator<SourceRecord> {

@@ -112,6 +112,19 @@ describe('a drop folder', () => {
     expect(stored[0]).to.match(/^\{SSHA512\}/);
   });
 
+  it('counts what an audit log leaves out, in the receipt and in a dry run', async () => {
+    const comments = '# time: now\n# left out: userPassword, secret\n';
+    const record = `${comments}# dn: ${unitDn('a')}\n# changetype: modify\n\n`;
+    drop.drop('audit.ldif', `${comments}${unit('a')}${record}dn: ${unitDn('b')}\nchangetype: delete\n\n`);
+    drop.drop('other.ldif', unit('b'));
+    expect((await drop.dry(fixture)).filter((line) => line.includes('left out'))).to.deep.equal([
+      '  2 lines "# left out: …": secret and long values that an audit log lacks',
+    ]);
+    await drop.pass(fixture);
+    expect(drop.receipt('error', 'audit.ldif')).to.include({ records: 2, applied: 1, refused: 1, leftOut: 2 });
+    expect(drop.receipt('processed', 'other.ldif')).to.not.have.property('leftOut');
+  });
+
   it('moves an expired file to expired, and does not read it', async () => {
     drop.drop('4.late.T.1000', unit('late'));
     drop.drop(`4.early.T.${Date.now() + 3_600_000}`, unit('early'));
