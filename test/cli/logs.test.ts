@@ -65,6 +65,7 @@ describe('cli: logs', () => {
 
   it('a request that runs in a thread is in the audit log, and a replay of the log sets no password', async () => {
     const path = sandbox.path('audit.ldif');
+    await rowanDoes(['number', 'set', 'uidNumber', '5000', '5999', '--data', sandbox.data]);
     const server = await sandbox.serve(['--audit-log-output', path]);
     const client = await RawClient.open(server.port);
     await client.bind(ADMIN, PASSWORD);
@@ -72,11 +73,18 @@ describe('cli: logs', () => {
     const values = Array.from({ length: 600 }, (_, i) => Buffer.from(`value ${i}`));
     const change = (type: string, some: Buffer[]) =>
       ({ operation: 'replace', attribute: { type, values: some } }) as const;
-    const changes = [change('description', values), change('userPassword', [Buffer.from('hush again')])];
+    const account = { gidNumber: '1', homeDirectory: '/', uidNumber: 'auto' };
+    const changes = [
+      change('description', values),
+      change('userPassword', [Buffer.from('hush again')]),
+      { ...change('objectClass', [Buffer.from('posixAccount')]), operation: 'add' as const },
+      ...Object.entries(account).map(([type, value]) => change(type, [Buffer.from(value)])),
+    ];
     expect((await client.request({ op: 'modify', dn: personDn('new'), changes })).code).to.equal(0);
     await fulfilled(() => readFileSync(path, 'utf8').includes('changetype: modify'));
     const log = readFileSync(path, 'utf8');
     expect(log).to.include('description: value 599\n').and.not.include('hush');
+    expect(log).to.include('uidNumber: 5000\n').and.not.include('auto');
     expect(log.match(/^# left out: (?:replace: )?userPassword, secret$/gm)).to.have.length(2);
     expect((await replace(client, ADA, 'userPassword', 'hush once more')).code).to.equal(0);
     await fulfilled(() => readFileSync(path, 'utf8').includes(`# dn: ${ADA}\n`));
@@ -89,6 +97,7 @@ describe('cli: logs', () => {
     expect(told).to.include('3 lines "# left out: …": secret and long values that an audit log lacks');
     const exported = await rowanDoes(['export', '--data', other.data, '--base', personDn('new')]);
     expect(exported).to.include('description: value 599\n').and.not.include('userPassword');
+    expect(exported).to.include('uidNumber: 5000\n');
     await other.remove();
   });
 

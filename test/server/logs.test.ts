@@ -242,6 +242,44 @@ describe('server: logs', () => {
     expect(changes).to.deep.equal([['replace', 'short'], ['delete']]);
   });
 
+  it('a number that the server gave is there as the number, and "auto" that gave none is not', async () => {
+    const path = join(folder, 'numbers');
+    const running = await start({ ...CHEAP, 'auditLog.output': path }, 2);
+    for (const type of ['uidNumber', 'gidNumber']) await running.partition.setNumbers(type, 7000, 7999);
+    const client = await RawClient.open(running.port);
+    await client.bind(ADMIN.dn, ADMIN.password);
+    const account = { objectClass: ['inetOrgPerson', 'posixAccount'], homeDirectory: '/', title: 'auto' };
+    const change = (operation: 'add' | 'replace', type: string, value: string) =>
+      ({ operation, attribute: { type, values: [Buffer.from(value)] } }) as const;
+    const added = personAttributes('n', { ...account, uidNumber: 'auto', GIDNumber: ['auto', '12'] });
+    const dn = personDn('n');
+    const modified = [change('add', 'uidNumber', 'auto'), change('replace', '1.3.6.1.1.1.1.0', 'auto')];
+    const answers = [
+      await client.request({ op: 'add', dn, attributes: added }),
+      await client.request({ op: 'modify', dn, changes: modified.slice(0, 1) }),
+      await client.request({ op: 'modify', dn, changes: modified.slice(1) }),
+      await client.request({
+        op: 'modify',
+        dn,
+        changes: [change('replace', 'userPassword', 'x'), ...modified.slice(1)],
+      }),
+    ];
+    expect(answers.map(({ code }) => code)).to.deep.equal([0, 0, 0, 0]);
+    const { entries } = await client.search(dn, { scope: 'base', attributes: ['uidNumber'] });
+    client.close();
+    await running.stop();
+    const log = readFileSync(path, 'utf8');
+    expect(log.match(/^.*(?:auto|7\d{3}|12)$/gm)).to.deep.equal([
+      'title: auto',
+      'uidNumber: 7000',
+      'GIDNumber: 12',
+      '1.3.6.1.1.1.1.0: 7001',
+      '1.3.6.1.1.1.1.0: 7002',
+    ]);
+    expect(entries[0]!.attributes.get('uidNumber')!.map(String)).to.deep.equal(['7002']);
+    expect(log).to.include(`# dn: ${dn}\n# changetype: modify\n\n`);
+  });
+
   it('a refused change is comments with code and reason, if the setting says so, and has no value', async () => {
     const use = async (client: RawClient): Promise<void> => {
       await client.bind(personDn('p0'), 'wrong');

@@ -13,7 +13,12 @@ export interface Actor {
   readonly system?: boolean;
   /** Checks the client's rights to write. Absent: the client may do everything. */
   readonly access?: Access | undefined;
+  /** Is filled by each attempt of a write. */
+  readonly givenNumbers?: GivenNumbers;
 }
+
+/** The number given for `auto`, by `attributeKey`; undefined: the attribute keeps the numbers that it has. */
+export type GivenNumbers = Map<string, Buffer | undefined>;
 
 export interface AttributeChange {
   readonly operation: 'add' | 'delete' | 'replace';

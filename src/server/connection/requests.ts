@@ -314,7 +314,8 @@ export class Requests {
         operation.description ??
         (message && describeRequest(message.request, message.controls, schema, this.session.dn)),
       changeText: () =>
-        operation.changeText ?? (message && formatRequestChange(message.request, schema, this.session.dn)),
+        operation.changeText ??
+        (message && formatRequestChange(message.request, schema, this.session.dn, operation.givenNumbers)),
     });
   }
 }

@@ -32,7 +32,7 @@ export async function runLongRequest(services: Services, request: LongRequest, r
   const operation = new Operation(scope, message.id, message.request.op);
   const outcome = await performRequest(operation, message, reply);
   await scope.flush();
-  const { entryCount, referenceCount, sentBytes, searchReport } = operation;
+  const { entryCount, referenceCount, sentBytes, searchReport, givenNumbers } = operation;
   const isAudited = services.config.auditLog.output !== 'off' && outcome.code === ResultCode.success;
   return {
     outcome,
@@ -45,7 +45,9 @@ export async function runLongRequest(services: Services, request: LongRequest, r
       rowsExamined: searchReport.rowsExamined,
       advice: searchReport.advice(),
     },
-    changeText: isAudited ? formatRequestChange(message.request, services.schema, scope.session.dn) : undefined,
+    changeText: isAudited
+      ? formatRequestChange(message.request, services.schema, scope.session.dn, givenNumbers)
+      : undefined,
     description: request.isObserved
       ? describeRequest(message.request, message.controls, services.schema, scope.session.dn)
       : undefined,

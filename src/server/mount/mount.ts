@@ -154,6 +154,7 @@ async function run(
     client: undefined,
     searchReport: undefined,
     bindFailure: undefined,
+    givenNumbers: undefined,
     get aborted() {
       return connection.destroyed;
     },

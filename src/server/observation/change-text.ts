@@ -1,5 +1,8 @@
 import type { PartialAttribute } from '../../ldap/ldap-types.js';
 import { formatChange, formatComment, isAttributeDescription, type LdifChange, LEFT_OUT } from '../../ldif/index.js';
+import type { GivenNumbers } from '../../partition/model/directory-types.js';
+import { attributeKey } from '../../partition/model/draft.js';
+import { AUTO } from '../../partition/write/rules/numbers.js';
 import { decodeApplicationPasswords } from '../../protocol/extended/application-passwords.js';
 import type { ExtendedRequest, Request } from '../../protocol/ldap-messages.js';
 import { ExtendedOid } from '../../protocol/oids.js';
@@ -17,8 +20,13 @@ const MAX_VALUES = 256 * 1024;
  * begins with `LEFT_OUT` tells of each. A record without changes is a comment. `boundAs`: DN of the client. Returns
  * undefined for a request that changes nothing.
  */
-export function formatRequestChange(request: Request, schema: Schema, boundAs: string): string | undefined {
-  const values = new ShownValues(schema);
+export function formatRequestChange(
+  request: Request,
+  schema: Schema,
+  boundAs: string,
+  givenNumbers?: GivenNumbers,
+): string | undefined {
+  const values = new ShownValues(schema, givenNumbers);
   const change = changeOf(request, values, boundAs);
   if (change === undefined) return undefined;
   const text = formatChange(change).toString('latin1');
@@ -62,20 +70,31 @@ function passwordChange(request: ExtendedRequest, values: ShownValues, boundAs: 
 /** Decides which values of a request are shown, and keeps what was left out. */
 class ShownValues {
   readonly #schema: Schema;
+  readonly #givenNumbers: GivenNumbers | undefined;
   #comments = '';
   #byteCount = 0;
   #leftOutCount = 0;
 
-  constructor(schema: Schema) {
+  constructor(schema: Schema, givenNumbers: GivenNumbers | undefined) {
     this.#schema = schema;
+    this.#givenNumbers = givenNumbers;
   }
 
   /** `label`: what stands before the attribute in a comment. */
   show({ type: name, values }: PartialAttribute, label = ''): PartialAttribute {
     const type = isAttributeDescription(name) ? name : 'unreadable';
-    const isSecret = this.#schema.describe(name)?.type.secret !== false;
+    const description = this.#schema.describe(name);
+    const isSecret = description?.type.secret !== false;
     if (isSecret && values.length > 0) this.leaveOut(`${label}${type}, secret`);
-    return { type, values: values.filter((value) => !isSecret && this.#mayShow(label + type, value.length)) };
+    const shown = values.filter((value) => !isSecret && this.#mayShow(label + type, value.length));
+    return { type, values: description ? this.#withNumbers(attributeKey(description), shown) : shown };
+  }
+
+  /** Puts the number that the server gave in place of `auto`. Leaves `auto` out where none was given. */
+  #withNumbers(key: string, values: Buffer[]): Buffer[] {
+    if (!this.#givenNumbers?.has(key)) return values;
+    const number = this.#givenNumbers.get(key);
+    return values.flatMap((value) => (value.equals(AUTO) ? (number ?? []) : value));
   }
 
   #mayShow(name: string, length: number): boolean {

@@ -95,7 +95,9 @@ export function requireConfidential({ services, transport }: Context): void {
 export function actorOf(context: Context): ServedActor {
   const { session } = context;
   const { dn } = session;
-  return { dn, access: session.isAdmin ? UNRESTRICTED_ACCESS : new SessionAccess(context) };
+  context.givenNumbers ??= new Map();
+  const { givenNumbers } = context;
+  return { dn, access: session.isAdmin ? UNRESTRICTED_ACCESS : new SessionAccess(context), givenNumbers };
 }
 
 /** Access of the administrator, without restrictions. */

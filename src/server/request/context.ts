@@ -1,4 +1,5 @@
 import type { Client } from '../../fair/time-slice.js';
+import type { GivenNumbers } from '../../partition/model/directory-types.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
 import type { SearchReport } from '../observation/finished-operation.js';
@@ -58,6 +59,8 @@ export interface Context {
   searchReport: SearchReport | undefined;
   /** Set by a bind that fails: the reason, which the client is not told. */
   bindFailure: string | undefined;
+  /** Set by a write. */
+  givenNumbers: GivenNumbers | undefined;
   /**
    * Registers `stop`, which is called when the operation is aborted, and makes operations other than searches
    * abandonable. An operation registers it while it waits and has changed nothing. Returns a function that removes the

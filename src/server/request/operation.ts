@@ -1,5 +1,6 @@
 import type { Client } from '../../fair/time-slice.js';
 import { LdapError } from '../../ldap/ldap-error.js';
+import type { GivenNumbers } from '../../partition/model/directory-types.js';
 import type { Request, RequestMessage } from '../../protocol/ldap-messages.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
@@ -48,6 +49,7 @@ export class Operation implements Context, SearchReply {
   bindFailure: string | undefined = undefined;
   /** DN of the user for whom a replica has forwarded the request. */
   behalfOf: string | undefined = undefined;
+  givenNumbers: GivenNumbers | undefined = undefined;
   /** Number of the request on its connection, from 1. */
   number = 0;
   /** Set by another thread that has run the request. */

@@ -1,6 +1,7 @@
 import type { AttributeType } from '../../../schema/schema-types.js';
 import type { RowStep } from '../../../store/contract.js';
-import type { Draft, DraftAttribute, DraftValue } from '../../model/draft.js';
+import type { Actor } from '../../model/directory-types.js';
+import { attributeKey, type Draft, type DraftAttribute, type DraftValue } from '../../model/draft.js';
 import { chosenCountGuardStep, countChosenStep, readNumbers } from '../../model/number-rows.js';
 import { textBytes } from '../../model/texts.js';
 import type { NumberRange, ValueRules } from '../../model/value-rules.js';
@@ -10,7 +11,7 @@ import { firstFreeNumber } from '../number-pools.js';
 import { UNIQUE } from './unique.js';
 
 /** The value with which a client requests the next number. */
-const AUTO = textBytes('auto');
+export const AUTO = textBytes('auto');
 /** Stands for a number that is not drawn yet. This buffer itself, not its content, marks the value. */
 const PENDING = textBytes('0');
 
@@ -21,21 +22,22 @@ const PENDING = textBytes('0');
 export const NUMBERS: Rule = {
   name: 'numbers',
 
-  checkChange({ shared: { values } }, { after }) {
+  checkChange({ shared: { values } }, { after, actor }) {
     if (values.numberRanges.length === 0 || !after) return undefined;
     const ranges = values.numberRanges.filter((range) => hasValue(range, after, isAuto));
     if (ranges.length === 0) return undefined;
     return {
       amend(draft) {
-        for (const { type } of ranges) for (const attribute of draft.ofType(type)) settle(draft, attribute);
+        for (const { type } of ranges) for (const attribute of draft.ofType(type)) settle(draft, attribute, actor);
       },
     };
   },
 };
 
-function settle(draft: Draft, attribute: DraftAttribute): void {
+function settle(draft: Draft, attribute: DraftAttribute, { givenNumbers }: Actor): void {
   const { values, unread } = attribute;
   if (!values.some(isAuto)) return;
+  givenNumbers?.set(attributeKey(attribute.description), undefined);
   const numbers = values.filter((value) => !isAuto(value));
   const isKept = numbers.length > 0 || unread !== undefined;
   draft.set({ ...attribute, values: isKept ? numbers : values.map((value) => ({ ...value, bytes: PENDING })) });
@@ -100,8 +102,10 @@ async function drawNumbers(
     amend(draft) {
       for (const [type, number] of numbers)
         for (const attribute of draft.ofType(type))
-          if (attribute.values.some(isPending))
+          if (attribute.values.some(isPending)) {
             draft.set({ ...attribute, values: attribute.values.map((value) => fill(value, number)) });
+            change.actor.givenNumbers?.set(attributeKey(attribute.description), number);
+          }
     },
   };
 }
