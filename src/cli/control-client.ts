@@ -1,12 +1,11 @@
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
 import { type IncomingMessage, request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import type { Command } from 'commander';
 import type { Config } from '../server/settings/index.js';
 import { addSettingFlags } from './config/index.js';
 import { CliError, describeError, UsageError } from './exit.js';
-import { type ControlSocket, controlFolder, controlSockets } from './http/control-socket.js';
+import { answeredSockets, type ControlSocket, controlFolder } from './http/control-socket.js';
 import { directoryCommand, loadSettings } from './options.js';
 
 /** Adds a command that asks a running server: a command on a directory with `--control-folder` and `--pid`. */
@@ -18,11 +17,14 @@ export function controlCommand(parent: Command, name: string, description: strin
   );
 }
 
+/** Time in which a server has to answer a request with a body, in milliseconds. */
+const BODY_MS = 2000;
+
 /** Asks the running server of a directory through its control socket. */
 export class ControlClient {
   readonly #socket: ControlSocket;
 
-  private constructor(socket: ControlSocket) {
+  constructor(socket: ControlSocket) {
     this.#socket = socket;
   }
 
@@ -33,10 +35,7 @@ export class ControlClient {
 
   /** Finds all running servers of the directory in `config`. */
   static async findAll(config: Config): Promise<ControlClient[]> {
-    const folder = controlFolder(config);
-    if (folder === undefined || !existsSync(folder)) return [];
-    const sockets = await controlSockets(folder);
-    return sockets.filter(({ isAnswered }) => isAnswered).map((socket) => new ControlClient(socket));
+    return (await answeredSockets(config)).map((socket) => new ControlClient(socket));
   }
 
   /** Finds the server that the options of a `controlCommand` mean. Rejects when no server or several servers fit. */
@@ -59,20 +58,22 @@ export class ControlClient {
   }
 
   /** Resolves with the text of the response. Rejects with the server's message when the server refuses. */
-  async request(method: 'GET' | 'POST', path: string): Promise<string> {
-    return text(await this.open(method, path));
+  async request(method: 'GET' | 'POST', path: string, body?: string): Promise<string> {
+    return text(await this.open(method, path, body));
   }
 
   /** As `request`, but resolves with the response as soon as the response begins. */
-  async open(method: 'GET' | 'POST', path: string): Promise<IncomingMessage> {
+  async open(method: 'GET' | 'POST', path: string, body?: string): Promise<IncomingMessage> {
     const { path: socketPath, pid } = this.#socket;
-    const sentRequest = request({ socketPath, method, path });
-    sentRequest.end();
+    const signal = body === undefined ? undefined : AbortSignal.timeout(BODY_MS);
+    const sentRequest = request({ socketPath, method, path, signal });
+    sentRequest.end(body);
     let response: IncomingMessage;
     try {
       [response] = (await once(sentRequest, 'response')) as [IncomingMessage];
     } catch (error) {
-      throw new CliError(`the server (pid ${pid}) cannot be asked: ${describeError(error)}`, { cause: error });
+      const problem = signal?.aborted ? 'it does not answer' : describeError(error);
+      throw new CliError(`the server (pid ${pid}) cannot be asked: ${problem}`, { cause: error });
     }
     if (response.statusCode === 200) return response;
     throw new CliError((await text(response)).trim());

@@ -1,7 +1,7 @@
 import { Command, CommanderError, Help } from 'commander';
-import type { Config } from '../server/settings/index.js';
+import { formatAuditComments } from '../server/logs/audit-comments.js';
 import { VERSION } from '../server/words/version.js';
-import { appendAuditRecord } from './audit-record.js';
+import { CommandAuditLog } from './audit-record.js';
 import { flagValues, loadConfig } from './config/index.js';
 import { currentUser } from './current-user.js';
 import { describeError, ExitCode, reportError, reportUnexpected } from './exit.js';
@@ -119,9 +119,9 @@ export async function run(): Promise<void> {
     const program = await createProgram(process.argv[2]);
     program.hook('preAction', (_program, command) => audit.begin(command));
     await program.parseAsync();
-    audit.end();
+    await audit.end();
   } catch (error) {
-    audit.end(error);
+    await audit.end(error);
     if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? ExitCode.ok : ExitCode.usage;
     else process.exitCode = reportError(error);
   }
@@ -147,29 +147,28 @@ const UNAUDITED: ReadonlySet<string> = new Set([
 /** Writes a record into the audit log when a command that changes a directory begins, and a record when it ends. */
 class CommandAudit {
   /** Undefined: the command is not audited. */
-  #settings: Config['auditLog'] | undefined;
+  #log: CommandAuditLog | undefined;
 
-  begin(command: Command): void {
+  async begin(command: Command): Promise<void> {
     if (UNAUDITED.has(nameOf(command))) return;
     const file = command.getOptionValue('config') as string | undefined;
-    this.#settings = loadConfig({ file, env: process.env, flags: flagValues(command) }).config.auditLog;
-    this.#write('begins');
+    const { config } = loadConfig({ file, env: process.env, flags: flagValues(command) });
+    this.#log = new CommandAuditLog(config, (message) => process.stderr.write(`rowan: ${message}\n`));
+    await this.#write('begins');
   }
 
   /** `error`: the reason of a failure. */
-  end(error?: unknown): void {
-    if (error !== undefined) this.#write(`failed: ${describeError(error)}`);
-    else this.#write(process.exitCode ? `ended with exit code ${process.exitCode}` : 'done');
+  async end(error?: unknown): Promise<void> {
+    if (error !== undefined) await this.#write(`failed: ${describeError(error)}`);
+    else await this.#write(process.exitCode ? `ended with exit code ${process.exitCode}` : 'done');
   }
 
   /** A record that cannot be written is reported, and stops no command. */
-  #write(result: string): void {
-    if (this.#settings === undefined) return;
+  async #write(result: string): Promise<void> {
+    if (this.#log === undefined) return;
     const words = process.argv.slice(2).map((word) => (/^[\w.,:=@/-]+$/.test(word) ? word : JSON.stringify(word)));
     const user = `${currentUser()}, pid ${process.pid}`;
-    appendAuditRecord(this.#settings, { user, command: `rowan ${words.join(' ')}`, result }, (message) =>
-      process.stderr.write(`rowan: ${message}\n`),
-    );
+    await this.#log.append(`${formatAuditComments({ user, command: `rowan ${words.join(' ')}`, result })}\n`);
   }
 }
 

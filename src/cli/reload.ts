@@ -1,6 +1,7 @@
 import { realpathSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Schema } from '../schema/index.js';
+import { formatAuditComments } from '../server/logs/audit-comments.js';
 import {
   applySettings,
   type Config,
@@ -89,7 +90,8 @@ export class SettingsReloader {
       await applySettings(config, liveValues);
       for (const change of newChanges) {
         const setting = `${describeChange(change)} (${change.effect})`;
-        appendAuditRecord(auditLog, { by: requestedBy, setting }, (message) => log.error(message));
+        const record = `${formatAuditComments({ by: requestedBy, setting })}\n`;
+        appendAuditRecord(auditLog, record, (message) => log.error(message));
       }
       return { file, problems: [], changes, overrides: listOverrides(loaded) };
     } catch (error) {

@@ -1,5 +1,7 @@
 import { once } from 'node:events';
-import { existsSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, type RequestOptions, request } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
@@ -17,6 +19,18 @@ async function fulfilled(condition: () => boolean): Promise<void> {
 function linesOf(path: string): Record<string, unknown>[] {
   const lines = readFileSync(path, 'utf8').trimEnd().split('\n');
   return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+/** Status and text of the answer to a POST of this body, or of the headers of a body of so many bytes. */
+async function posted(options: RequestOptions, body: string | number): Promise<string> {
+  const headers = typeof body === 'number' ? { 'content-length': body } : {};
+  const sent = request({ ...options, method: 'POST', headers });
+  if (typeof body === 'number') sent.flushHeaders();
+  else sent.end(body);
+  const [response] = (await once(sent, 'response')) as [IncomingMessage];
+  const answer = `${response.statusCode} ${await text(response)}`;
+  sent.destroy();
+  return answer;
 }
 
 describe('cli: logs', () => {
@@ -124,6 +138,68 @@ describe('cli: logs', () => {
     );
     expect(log).to.match(/^# by: SIGHUP\n# setting: log.level: info → debug \(at once\)$/m);
     for (const line of log.split('\n')) expect(line).to.match(/^(?:# |$)/);
+  });
+
+  it('a command that knows the folder alone has its records in the audit log of the server', async () => {
+    const path = sandbox.path('audit.ldif');
+    const server = await sandbox.serve(['--workers', '2', '--audit-log-output', path]);
+    const [ada, missing] = [
+      ['passwd', ADA, '--generate'],
+      ['index', 'add', `no such\n\u001b[2J\u202e${'x'.repeat(9000)}`],
+    ];
+    await rowanDoes([...ada, '--data', sandbox.data]);
+    renameSync(path, sandbox.path('former'));
+    const { code, stderr } = await rowan([...missing, '--data', sandbox.data]);
+    expect([code, stderr]).to.deep.equal([1, stderr.split('\n', 1)[0] + '\n']);
+    const former = readFileSync(sandbox.path('former'), 'utf8');
+    const comments = `# time: .*\n# user: .*, pid \\d+\n# command: rowan passwd ${ADA} --generate --data .*\n# result: `;
+    expect(former).to.match(new RegExp(`^${comments}begins\n\n${comments}done\n\n$`));
+    const log = readFileSync(path, 'utf8');
+    expect(log.match(/^# result: (?:begins|failed: )/gm)).to.have.length(2);
+    expect(log).to.match(/^[ -~…\n]*$/);
+    for (const line of log.split('\n')) expect(line).to.match(/^(?:# .{1,8300}|)$/);
+    const control = { socketPath: sandbox.path(`data/control-${server.process.pid}.sock`), path: '/audit' };
+    const body = 'dn: dc=x\u0000\r\nchangetype: delete\u001b[2J\n\n';
+    expect(await posted(control, body)).to.equal('200 written');
+    expect(readFileSync(path, 'utf8').slice(log.length)).to.match(
+      /^# time: .*\ndn: dc=x\\u0000\\u000d\nchangetype: delete\\u001b\[2J\n\n$/,
+    );
+    expect(await posted(control, 17 * 1024 ** 2)).to.equal('413 a request has a shorter body here\n');
+  });
+
+  it('a command has its records in its own audit log when no server writes them, and says why', async () => {
+    const own = sandbox.path('own.ldif');
+    const enable = async (): Promise<string> => {
+      const args = ['jobs', 'enable', 'purge', '--data', sandbox.data];
+      const { code, stderr } = await rowan(args, { env: { ROWAN_AUDIT_LOG_OUTPUT: own } });
+      expect(code).to.equal(0);
+      expect(readFileSync(own, 'utf8').match(/^# result: (?:begins|done)$/gm)).to.have.length(2);
+      rmSync(own);
+      return stderr;
+    };
+    expect(await enable()).to.equal('');
+    const server = await sandbox.serve();
+    expect(await enable()).to.equal('');
+    await server.stop();
+    // A folder cannot be opened as a file.
+    const failing = await sandbox.serve(['--audit-log-output', sandbox.path('audit.ldif')]);
+    rmSync(sandbox.path('audit.ldif'));
+    mkdirSync(sandbox.path('audit.ldif'));
+    expect(await enable()).to.match(
+      /^rowan: the audit record is not with the server: the audit log cannot be written: .*\n/,
+    );
+    failing.process.kill('SIGSTOP');
+    const silent = await enable().finally(() => failing.process.kill('SIGCONT'));
+    expect(silent).to.match(
+      /^rowan: the audit record is not with the server: .* cannot be asked: it does not answer\n/,
+    );
+    await failing.stop();
+    // A server of a version without the route.
+    const older = createServer((_request, response) => response.writeHead(404).end('no such page; there are /top\n'));
+    older.listen(sandbox.path('data/control-1.sock'));
+    await once(older, 'listening');
+    expect(await enable()).to.equal('');
+    older.close();
   });
 
   it('a server with too few open files says so, and does not start without its audit log', async () => {

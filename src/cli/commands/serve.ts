@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import type { Partition } from '../../partition/index.js';
 import type { Answer, Question } from '../../server/processes/siblings.js';
 import type { Config } from '../../server/settings/index.js';
+import { auditRoute } from '../audit-record.js';
 import { renewCertificate } from '../certificate.js';
 import { addSettingFlags, type ConfigSources } from '../config/index.js';
 import { ExitCode, UsageError } from '../exit.js';
@@ -138,8 +139,7 @@ export async function serve(
     const urls = await handle.listen();
     const routes = [
       ...watchRoutes(ask, partition.schema),
-      reloadRoute(reloader),
-      replicationRoute(ask, partition.store, replica),
+      ...[reloadRoute(reloader), auditRoute(settings.config), replicationRoute(ask, partition.store, replica)],
     ];
     httpServers.push(...(await openControlServer(settings, routes, log)));
     phase = 'serving';

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isSocketAnswered } from '../../server/listen/socket-file.js';
@@ -34,6 +35,13 @@ export async function controlSockets(folder: string): Promise<ControlSocket[]> {
       return { path, pid, isAnswered: await isSocketAnswered(path) };
     }),
   );
+}
+
+/** Returns the sockets of all running servers of the directory in `config`. */
+export async function answeredSockets(config: Config): Promise<ControlSocket[]> {
+  const folder = controlFolder(config);
+  if (folder === undefined || !existsSync(folder)) return [];
+  return (await controlSockets(folder)).filter(({ isAnswered }) => isAnswered);
 }
 
 /** Removes the sockets of servers that were killed. */

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import type { Logger } from 'pino';
 import { CliError, describeError } from '../exit.js';
@@ -71,11 +72,15 @@ async function respond(
   const isGet = method === 'HEAD' || (method === 'OPTIONS' && route.isPublic);
   if ((isGet ? 'GET' : method) !== route.method)
     throw new Refusal(405, `${path} takes ${route.method}`, { allow: route.method });
-  if (Number(headers['content-length'] ?? 0) > 0 || headers['transfer-encoding'] !== undefined)
-    throw new Refusal(413, 'a request has no body here', { connection: 'close' });
+  const length = Number(headers['content-length'] ?? 0);
+  if (length > (route.maxBodyBytes ?? 0) || headers['transfer-encoding'] !== undefined)
+    throw new Refusal(413, `a request has ${route.maxBodyBytes ? 'a shorter' : 'no'} body here`, {
+      connection: 'close',
+    });
   const departure = new AbortController();
   response.once('close', () => departure.abort());
-  await sendReply(response, await route.handle({ query: new URLSearchParams(query), signal: departure.signal }));
+  const body = length > 0 ? await text(request) : '';
+  await sendReply(response, await route.handle({ query: new URLSearchParams(query), body, signal: departure.signal }));
 }
 
 async function sendReply(

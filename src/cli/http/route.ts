@@ -1,6 +1,7 @@
-/** A request, which has no body. */
 export interface HttpRequest {
   readonly query: URLSearchParams;
+  /** Absent unless the route has `maxBodyBytes`. */
+  readonly body?: string;
   /** Is aborted when the client leaves before the end of the response. */
   readonly signal: AbortSignal;
 }
@@ -20,5 +21,7 @@ export interface Route {
   readonly path: string;
   /** Whether the route needs no token, and answers OPTIONS as GET, which load balancers send. */
   readonly isPublic?: boolean;
+  /** Longest body of a request, in bytes; absent: a request has none. */
+  readonly maxBodyBytes?: number;
   handle(request: HttpRequest): HttpReply | Promise<HttpReply>;
 }
