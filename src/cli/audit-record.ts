@@ -12,7 +12,8 @@ const MAX_LINE = 10_000;
 /** Time for which no server is asked after no server has written a record, in milliseconds. */
 const PAUSE_MS = 1000;
 
-type Report = (message: string) => void;
+type Report = (message: string) => unknown;
+const reportOnStderr: Report = (message) => process.stderr.write(`rowan: ${message}\n`);
 
 /**
  * Appends a record to the audit log, and returns whether there is one. `record`: lines of LDIF with a blank line at the
@@ -52,30 +53,28 @@ export function auditRoute({ auditLog }: Config): Route {
 
 /**
  * The audit log of a command: that of a running server of the directory, which may have settings that the command does
- * not know. Where no server has one, it is the log of the command's own settings.
+ * not know. Where no server has one, it is the log of the command's own settings. Failures go to standard error.
  */
 export class CommandAuditLog {
   readonly #config: Config;
-  readonly #report: Report;
   /** Time (`performance.now()`) until which no server is asked. */
   #pauseEnd = 0;
 
-  constructor(config: Config, report: Report) {
+  constructor(config: Config) {
     this.#config = config;
-    this.#report = report;
   }
 
   /** Appends as `appendAuditRecord` does. Never rejects. */
-  async append(record: string): Promise<void> {
+  readonly append = async (record: string): Promise<void> => {
     if (performance.now() >= this.#pauseEnd && (await this.#handOver(record))) return;
-    appendAuditRecord(this.#config.auditLog, record, this.#report);
-  }
+    appendAuditRecord(this.#config.auditLog, record, reportOnStderr);
+  };
 
   async #handOver(record: string): Promise<boolean> {
     const report = (error: unknown): void => {
       const problem = describeError(error);
       // A server of an older version has no such route, and nothing is wrong.
-      if (!problem.startsWith('no such page')) this.#report(`the audit record is not with the server: ${problem}`);
+      if (!problem.startsWith('no such page')) reportOnStderr(`the audit record is not with the server: ${problem}`);
     };
     try {
       for (const socket of await answeredSockets(this.#config)) {

@@ -4,20 +4,29 @@ import { type Job, type JobRun, standardJobs } from '../jobs/index.js';
 import type { Partition } from '../partition/index.js';
 import { hashPolicyOf } from '../server/passwords/hash-policy.js';
 import type { Config } from '../server/settings/index.js';
+import { appendAuditRecord } from './audit-record.js';
 import { pluralize } from './exit.js';
+
+type Audit = (record: string) => void | Promise<void>;
 
 /** Milliseconds between two checks whether a run of job `dropfolder` has to end. */
 const POLL_MS = 1000;
 /** Seconds without a heartbeat after which the files of another process are taken over. */
 const LEASE_SECONDS = 60;
 
-export function listJobs(partition: Partition, config: Config, log: DropFolderLog): Job[] {
+/** `audit`: appends what the drop folder changes to the audit log; to that of `config` unless given. */
+export function listJobs(
+  partition: Partition,
+  config: Config,
+  log: DropFolderLog,
+  audit: Audit = (record) => void appendAuditRecord(config.auditLog, record, (message) => log.error(message)),
+): Job[] {
   const { folder } = config.dropfolder;
   const jobs = standardJobs(partition, config);
-  return folder === undefined ? jobs : [...jobs, dropFolderJob(folder, partition, config, log)];
+  return folder === undefined ? jobs : [...jobs, dropFolderJob(folder, partition, config, log, audit)];
 }
 
-function dropFolderJob(folder: string, partition: Partition, config: Config, log: DropFolderLog): Job {
+function dropFolderJob(folder: string, partition: Partition, config: Config, log: DropFolderLog, audit: Audit): Job {
   return {
     name: 'dropfolder',
     description: `applies the files that are moved into ${folder}`,
@@ -30,6 +39,7 @@ function dropFolderJob(folder: string, partition: Partition, config: Config, log
       const settings = {
         ...{ as: identity, mapping, validateFirst, maxBytes },
         ...{ policy: hashPolicyOf(config), accounts: config.passwords, lease: LEASE_SECONDS, poll: LEASE_SECONDS },
+        audit,
       };
       const dropFolder = await DropFolder.open(folder, partition, settings, log);
       try {

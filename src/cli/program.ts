@@ -153,7 +153,7 @@ class CommandAudit {
     if (UNAUDITED.has(nameOf(command))) return;
     const file = command.getOptionValue('config') as string | undefined;
     const { config } = loadConfig({ file, env: process.env, flags: flagValues(command) });
-    this.#log = new CommandAuditLog(config, (message) => process.stderr.write(`rowan: ${message}\n`));
+    this.#log = new CommandAuditLog(config);
     await this.#write('begins');
   }
 

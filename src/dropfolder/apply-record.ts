@@ -26,6 +26,8 @@ export interface RecordSettings {
   readonly accounts: AccountSettings;
   /** Mapping file for `.csv` files. Undefined: CSV files are refused. */
   readonly mapping?: string | undefined;
+  /** Appends a record to the audit log, if there is one. */
+  audit?(record: string): void | Promise<void>;
 }
 
 /** What applies the records of files: to a directory, or to a trial copy of one. */

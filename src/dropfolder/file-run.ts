@@ -13,6 +13,8 @@ import {
   readRefusals,
   recordRefusal,
 } from '../partition/model/drop-rows.js';
+import { formatAuditComments } from '../server/logs/audit-comments.js';
+import { formatRecordChange } from '../server/observation/change-text.js';
 import {
   applyRecord,
   FileRefusal,
@@ -204,14 +206,20 @@ export class FileRun {
   }
 
   async #applyRecord(sourceRecord: SourceRecord, number: number): Promise<void> {
-    const { store } = this.#context.partition;
+    const { partition, settings } = this.#context;
+    const { store, schema } = partition;
     const { token, name } = this.#claimedFile.claim;
+    const { line, dn } = sourceRecord;
     const attachedSteps = attachedRecord(store, token, name, number);
-    const { record, reason } = await applyRecord(this.#context, sourceRecord, attachedSteps);
-    if (reason !== undefined) {
-      const { line, dn } = sourceRecord;
-      await recordRefusal(store, token, name, { number, line, reason, dn });
-    } else if (!record) await markUnchanged(store, token, name, number);
+    const actor = { ...this.#context.actor, givenNumbers: new Map() };
+    const { record, reason } = await applyRecord({ ...this.#context, actor }, sourceRecord, attachedSteps);
+    if (reason !== undefined) await recordRefusal(store, token, name, { number, line, reason, dn });
+    else if (!record) await markUnchanged(store, token, name, number);
+    else if (settings.audit) {
+      const place = `${number + 1}${line > 0 ? `, line ${line}` : ''}`;
+      const comments = formatAuditComments({ who: actor.dn, file: name, delivery: token, record: place });
+      await settings.audit(comments + formatRecordChange(record, schema, actor.givenNumbers));
+    }
   }
 }
 

@@ -1,13 +1,14 @@
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type RequestOptions, request } from 'node:http';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { needs } from '../require.js';
 import { RawClient } from '../server/raw-client.js';
-import { ADA, ADMIN, MAIN, PASSWORD, rowan, rowanDoes, run, Sandbox, SUFFIX } from './rowan.js';
+import { ADA, ADMIN, MAIN, PASSWORD, PEOPLE, rowan, rowanDoes, run, Sandbox, SUFFIX } from './rowan.js';
 import { addPerson, personDn, replace, TwoWorkers } from './workers.js';
 
 const OPERATIONS = fileURLToPath(new URL('../../../docs/operations.md', import.meta.url));
@@ -165,6 +166,78 @@ describe('cli: logs', () => {
       /^# time: .*\ndn: dc=x\\u0000\\u000d\nchangetype: delete\\u001b\[2J\n\n$/,
     );
     expect(await posted(control, 17 * 1024 ** 2)).to.equal('413 a request has a shorter body here\n');
+  });
+
+  it('what the drop folder changes is in the audit log of the server, with file and record, and can be replayed', async () => {
+    const path = sandbox.path('audit.ldif');
+    const fresh = new Sandbox();
+    await fresh.initSample();
+    await rowanDoes(['number', 'set', 'uidNumber', '5000', '5999', '--data', sandbox.data]);
+    await sandbox.serve(['--audit-log-output', path]);
+    const target = sandbox.path('drop/incoming/target');
+    mkdirSync(target, { recursive: true });
+    const rename = `dn: ${personDn('new')}\nchangetype: modrdn\nnewrdn: uid=newer\ndeleteoldrdn: 1\n\n`;
+    const modify = `dn: ${ADA}\nchangetype: modify\nreplace: userPassword\nuserPassword: hush\n-\nreplace: title\ntitle: new\n-\n\n`;
+    const remove = `dn: ${personDn('gone')}\nchangetype: delete\n\n`;
+    const add = (uid: string) =>
+      `dn: ${personDn(uid)}\nobjectClass: inetOrgPerson\nuid: ${uid}\ncn: ${uid}\nsn: ${uid}\n\n`;
+    writeFileSync(join(target, '9.a\u202e.T'), add('new') + add('gone') + remove + remove + rename + modify);
+    const mapping = sandbox.path('mapping.yaml');
+    writeFileSync(
+      mapping,
+      `key: { column: id, attribute: employeeNumber }\nbase: ${PEOPLE}\ndn: uid={id},${PEOPLE}\n` +
+        'attributes: { uid: id, cn: id, sn: id, userPassword: secret }\n' +
+        'constants: { objectClass: [inetOrgPerson, posixAccount], uidNumber: auto, gidNumber: 1, homeDirectory: / }\n',
+    );
+    writeFileSync(join(target, 'hr.csv'), 'id,secret\nc1,hush hush\nc2,\n');
+    const args = ['dropfolder', sandbox.path('drop'), '--data', sandbox.data, '--mapping', mapping, '--once'];
+    expect((await rowan(args)).code).to.equal(1);
+    const log = readFileSync(path, 'utf8');
+    expect(log).to.not.match(/hush|auto/);
+    const records = log.match(
+      /^# who: .*\n# file: .*\n# delivery: .*\n# record: .*\n(?:# left out: .*\n)?dn: .*\nchangetype: .*$/gm,
+    );
+    const shown = (file: string, record: string, dn: string, kind: string, leftOut?: string) =>
+      `# who: ${ADMIN}\n# file: ${file}\n# record: ${record}\n` +
+      `${leftOut ? `# left out: ${leftOut}userPassword, secret\n` : ''}dn: ${dn}\nchangetype: ${kind}`;
+    expect(records?.map((text) => text.replace(/# delivery: [0-9a-f]{32}\n/, ''))).to.deep.equal([
+      shown('9.a\\u202e.T', '1, line 1', personDn('new'), 'add'),
+      shown('9.a\\u202e.T', '2, line 7', personDn('gone'), 'add'),
+      shown('9.a\\u202e.T', '3, line 13', personDn('gone'), 'delete'),
+      shown('9.a\\u202e.T', '5, line 19', personDn('new'), 'modrdn'),
+      shown('9.a\\u202e.T', '6, line 24', ADA, 'modify', 'replace: '),
+      shown('hr.csv', '1, line 2', personDn('c1'), 'add', ' ').replace('out:  ', 'out: '),
+      shown('hr.csv', '2, line 3', personDn('c2'), 'add'),
+    ]);
+    expect(await rowanDoes(['import', '--data', fresh.data, path])).to.match(/applied 7 changes/);
+    // The audit log lacks the passwords.
+    const exported = async ({ data }: Sandbox) =>
+      (await rowanDoes(['export', '--data', data, '--base', PEOPLE, '--no-operational'])).replaceAll(
+        /^userPassword.*\n(?: .*\n)*/gm,
+        '',
+      );
+    expect(await exported(fresh))
+      .to.equal(await exported(sandbox))
+      .and.to.include('uidNumber: 5001\n');
+    await fresh.remove();
+  });
+
+  it('a job that applies the drop folder writes to the audit log of its settings', async () => {
+    const output = sandbox.path('audit.ldif');
+    const target = sandbox.path('drop/incoming/target');
+    mkdirSync(target, { recursive: true });
+    const config = sandbox.path('rowan.yaml');
+    writeFileSync(
+      config,
+      `data: ${sandbox.data}\nauditLog: { output: ${output} }\ndropfolder: { folder: ${sandbox.path('drop')} }\n`,
+    );
+    writeFileSync(join(target, 'a.ldif'), `dn: ${ADA}\nchangetype: delete\n\n`);
+    await rowanDoes(['jobs', 'run', 'dropfolder', '--config', config]);
+    const record = new RegExp(
+      `^# file: a.ldif\n# delivery: .*\n# record: 1, line 1\ndn: ${ADA}\nchangetype: delete\n\n`,
+      'm',
+    );
+    expect(readFileSync(output, 'utf8')).to.match(record);
   });
 
   it('a command has its records in its own audit log when no server writes them, and says why', async () => {

@@ -4,6 +4,7 @@ import { DropFolder, type DropFolderSettings, type PassResult } from '../../drop
 import { dryRun } from '../../dropfolder/dry-run.js';
 import { DropError } from '../../dropfolder/layout.js';
 import { hashPolicyOf } from '../../server/passwords/hash-policy.js';
+import { CommandAuditLog } from '../audit-record.js';
 import { CliError, pluralize } from '../exit.js';
 import { createLog } from '../log.js';
 import { type OpenDirectory, parseDnArgument, withDirectory, withTrialDirectory } from '../open-directory.js';
@@ -49,6 +50,7 @@ function makeSettings({ schema }: OpenDirectory, { config }: Settings, flags: Dr
     as: flags.as === undefined ? undefined : parseDnArgument(schema, flags.as),
     policy: hashPolicyOf(config),
     accounts: config.passwords,
+    audit: new CommandAuditLog(config).append,
   };
 }
 

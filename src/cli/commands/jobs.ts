@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { disabledStep, type Job, type JobRow, lastRunText, nextRunText, readJob, runNow } from '../../jobs/index.js';
 import type { Partition } from '../../partition/index.js';
+import { CommandAuditLog } from '../audit-record.js';
 import { CliError, UsageError } from '../exit.js';
 import { listJobs } from '../jobs.js';
 import { createLog } from '../log.js';
@@ -78,8 +79,10 @@ export function addJobs(program: Command): void {
     .argument('<job>')
     .action((name: string, _options: object, command: Command) => {
       const settings = resolveSettings(command);
+      const { config } = settings;
+      const audit = new CommandAuditLog(config).append;
       return withDirectory(settings, {}, ({ partition }) =>
-        runJob(partition, findJob(listJobs(partition, settings.config, createLog(settings.config)), name)),
+        runJob(partition, findJob(listJobs(partition, config, createLog(config), audit), name)),
       );
     });
   addCommand('disable', 'keep servers from starting the job by themselves')

@@ -34,6 +34,12 @@ export function formatRequestChange(
   return values.remarks() + (hasChanges ? text : `${formatComment(text.trimEnd()).toString('latin1')}\n`);
 }
 
+/** As `formatRequestChange`, for a record of a file. */
+export function formatRecordChange(record: LdifChange, schema: Schema, givenNumbers: GivenNumbers): string {
+  const op = record.kind === 'modrdn' ? 'modifyDN' : record.kind;
+  return formatRequestChange({ ...record, op } as Request, schema, '', givenNumbers)!;
+}
+
 function changeOf(request: Request, values: ShownValues, boundAs: string): LdifChange | undefined {
   switch (request.op) {
     case 'add':
