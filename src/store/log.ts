@@ -6,7 +6,7 @@ import { StoreError } from './store-error.js';
  * The log of a store that has replicas: for each plan the rows that it has touched, without their contents. While the
  * table exists, the engine appends an entry for each plan and each bulk batch, in the same transaction. A reader that
  * has the entries up to a number, and the present content of their rows, has the state of a snapshot with that number
- * (docs/formats/log.md).
+ * (docs/formats/replication.md).
  */
 export const LOG_TABLE: TableSpec = { name: 'log', families: [{ name: 'log' }], rising: true };
 
@@ -70,9 +70,10 @@ export class LogWriter {
     if (plain.length > 0) this.add(table, key, isSplit ? 'cells' : 'row', isSplit ? plain : NO_CELLS);
   }
 
-  /** Adds a row of a bulk batch. */
-  addLoaded({ name, suffixBytes }: TableSpec, { key, row, separate }: LoadRow): void {
-    if (suffixBytes === undefined) this.add(name, Buffer.from(key), separate ? 'whole' : 'row');
+  /** Adds a row of a bulk batch, which replaces the separate cells of an earlier row, too. */
+  addLoaded({ name, families, suffixBytes }: TableSpec, { key, row }: LoadRow): void {
+    if (suffixBytes === undefined)
+      this.add(name, Buffer.from(key), families.some(({ separate }) => separate) ? 'whole' : 'row');
     else
       for (let offset = 0; offset < row.length; offset += suffixBytes)
         this.add(name, Buffer.concat([key, row.subarray(offset, offset + suffixBytes)]), 'row');

@@ -6,8 +6,8 @@ import { ExtendedOid } from '../../protocol/oids.js';
 import { connectToPrimary, type LdapClient, RefusedError } from '../../replica/ldap-client.js';
 import { encodePlain } from '../../replica/plain.js';
 import type { ReplicaState } from '../../replica/state-file.js';
-import type { ReplicaStates } from '../passwords/replica-states.js';
 import type { LongRequest, LongResult, PrimaryLink } from '../processes/long-request.js';
+import type { ReplicaStates } from '../processes/replica-states.js';
 import type { Config } from '../settings/index.js';
 import { decodeForwardedResult, encodeForwarded } from './forwarded.js';
 

@@ -1,6 +1,7 @@
 import { chain, type Maybe } from '../../partition/index.js';
 import type { AccountState } from '../../partition/model/account-state.js';
 import { type PasswordPolicy, unverifiableReason } from '../../password/index.js';
+import type { StateDirectory } from '../processes/replica-states.js';
 import type { AccountPolicy } from './account-policy.js';
 import {
   type Admission,
@@ -13,7 +14,6 @@ import {
 } from './account-status.js';
 import { usesAfter } from './application-password.js';
 import type { RowCredentials } from './credentials.js';
-import type { StateDirectory } from './replica-states.js';
 
 /** A bind attempt on an account that is under a policy. */
 export class Login {

@@ -2,7 +2,7 @@ import { LdapError } from '../../../ldap/ldap-error.js';
 import type { AccountState } from '../../../partition/model/account-state.js';
 import type { ExtendedRequest } from '../../../protocol/ldap-messages.js';
 import { decodePlain } from '../../../replica/plain.js';
-import { mergeStates } from '../../passwords/replica-states.js';
+import { mergeStates } from '../../processes/replica-states.js';
 import type { Context, SearchReply } from '../../request/context.js';
 import { type Outcome, SUCCESS } from '../../words/outcome.js';
 
