@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { type Fixture, openFixture, type Random, SUFFIX, seeded } from '../partition/fixture.js';
+import { change, type Fixture, openFixture, type Random, SUFFIX, seeded } from '../partition/fixture.js';
 import { rounds } from '../rounds.js';
 import { Drop, unit } from './drop.js';
 import { addRandomPeople, MAPPING, PEOPLE, randomFile, randomMapping } from './random-csv.js';
@@ -110,6 +110,56 @@ for (const engine of ['memory', 'lmdb'] as const) {
       }));
   });
 }
+
+const ESCAPE = '\u001b[2K';
+
+describe('the report of a dry run of a drop folder', () => {
+  let fixture: Fixture;
+  let drop: Drop;
+  beforeEach(async () => {
+    fixture = await openFixture('memory');
+    await fixture.unit('people');
+    drop = new Drop();
+  });
+  afterEach(async () => {
+    await fixture.close();
+    drop.remove();
+  });
+
+  it('has no control characters of a file', async () => {
+    const dn = (ou: string) => `ou=${ou},${SUFFIX}`;
+    const base64 = (text: string) => Buffer.from(text).toString('base64');
+    const rename = `dn: ${dn('a')}\nchangetype: modrdn\nnewrdn:: ${base64(`ou=b${ESCAPE}\n  9 records`)}\ndeleteoldrdn: 1\n\n`;
+    drop.drop('1.a.T', `${unit('a')}${rename}`);
+    drop.drop('1.b.T...x\u0080', unit('c'));
+    drop.drop(`1.c.T...no${encodeURIComponent(ESCAPE)}`, unit('d'));
+    const lines = await drop.dry(fixture);
+    expect(lines.join('')).not.to.match(/\p{Cc}/u);
+    expect(lines.join('\n')).to.contain(`rename ${dn('a')} to ou=b?[2K?  9 records`);
+    expect(lines.filter((line) => line.startsWith('  9 records'))).to.deep.equal([]);
+  });
+
+  it('has no value that the identity may not read', async () => {
+    await fixture.person('hr');
+    const names = { uid: 'ada', cn: 'ada', sn: 'ada' };
+    await fixture.add(`uid=ada,${PEOPLE}`, { objectClass: 'inetOrgPerson', ...names, title: 'hidden', l: 'seen' });
+    const rule = (name: string, attributes: string[], allow: string[]) => ({
+      ...{ name, who: { users: true }, to: { subtree: PEOPLE, attributes }, allow },
+    });
+    const rules = [rule('seen', ['l', 'entry'], ['view', 'write']), rule('rest', ['*'], ['write'])];
+    await fixture.partition.setAccess(JSON.stringify({ rules }), 'test', 0);
+    const replace = (type: string) => `replace: ${type}\n${type}: new\n-\n`;
+    const record = (uid: string) =>
+      `dn: uid=${uid},${PEOPLE}\nchangetype: modify\n${replace('title')}${replace('l')}\n`;
+    drop.drop('a.ldif', record('ada'));
+    const lines = await drop.dry(fixture, { as: fixture.dn(`cn=hr,${SUFFIX}`) });
+    expect(lines.join('\n')).not.to.contain('hidden');
+    expect(lines).to.include.members(['    title: (not readable) -> new', '    l: seen -> new']);
+    expect((await drop.dry(fixture)).join('\n')).to.contain('    title: hidden -> new');
+    await fixture.modify(`uid=ada,${PEOPLE}`, change('replace', 'l'));
+    expect(await drop.dry(fixture, { as: fixture.dn(`cn=hr,${SUFFIX}`) })).to.include('    l: (none) -> new');
+  });
+});
 
 function randomLdif(random: Random): string {
   const dns = ['p1', 'p2', 'p3', 'u1', 'u2', 'u3', 'u4'].map((uid) => `uid=${uid},${PEOPLE}`);
