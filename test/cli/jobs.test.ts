@@ -67,6 +67,26 @@ describe('cli: jobs', () => {
     expect(failed.stdout + failed.stderr).to.contain(
       `0 files processed, 1 with refused records, 0 expired, 0 left; see the receipts in ${join(drop, 'incoming/error')}`,
     );
+    // The command takes from the configuration what no flag gives.
+    const byHand = (...flags: string[]) =>
+      rowan(['dropfolder', '--once', '--config', sandbox.path('rowan.yaml'), ...flags]);
+    const mapping = sandbox.path('mapping.yaml');
+    writeFileSync(sandbox.path('rowan.yaml'), `${lines.join('\n')}\n  mapping: ${mapping}\n`);
+    writeFileSync(mapping, 'bace: x\n');
+    const wrong = await byHand();
+    expect(wrong.code).to.equal(1);
+    expect(wrong.stderr).to.contain("mapping.yaml: 'bace' is not known");
+    const description = 'attributes: { ou: name, description: text }\nconstants: { objectClass: organizationalUnit }\n';
+    const key = 'key: { column: name, attribute: ou }\nbase: dc=example,dc=com\ndn: ou={name},dc=example,dc=com\n';
+    writeFileSync(mapping, key + description);
+    writeFileSync(join(drop, 'incoming/target/units.csv'), 'name,text\ndropped,by hand\n');
+    expect((await byHand()).stdout).to.equal('1 file processed, 0 with refused records, 0 expired, 0 left\n');
+    writeFileSync(sandbox.path('rowan.yaml'), `${lines.slice(0, 3).join('\n')}\n  as: cn=nobody,dc=example,dc=com\n`);
+    expect((await byHand()).stderr).to.contain(
+      "'cn=nobody,dc=example,dc=com', whose rights apply to files, does not exist",
+    );
+    expect((await byHand('--as', ADMIN)).code).to.equal(0);
+    expect((await rowan(['dropfolder', '--once', '--data', sandbox.data])).code).to.equal(2);
   });
 
   it('a server purges at its time what is older than it is kept, and cn=Jobs,cn=Monitor tells of it', async () => {

@@ -1,11 +1,12 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { recordContext } from '../../dropfolder/apply-record.js';
+import { readMapping } from '../../dropfolder/csv-mapping.js';
 import { DropFolder, type DropFolderSettings, type PassResult } from '../../dropfolder/drop-folder.js';
 import { dryRun } from '../../dropfolder/dry-run.js';
 import { DropError } from '../../dropfolder/layout.js';
 import { hashPolicyOf } from '../../server/passwords/hash-policy.js';
 import { CommandAuditLog } from '../audit-record.js';
-import { CliError, pluralize } from '../exit.js';
+import { CliError, pluralize, UsageError } from '../exit.js';
 import { createLog } from '../log.js';
 import { type OpenDirectory, parseDnArgument, withDirectory, withTrialDirectory } from '../open-directory.js';
 import { directoryCommand, resolveSettings, type Settings } from '../options.js';
@@ -24,15 +25,13 @@ Examples:
 docs/dropfolder.md has recipes: names that say priority and expiry, receipts, refused records.
 `;
 
-const GIB = 2 ** 30;
-
 interface DropFlags {
   readonly as?: string;
   readonly mapping?: string;
   readonly dryRun?: boolean;
   readonly once?: boolean;
   readonly validateFirst?: boolean;
-  readonly maxBytes: number;
+  readonly maxBytes?: number;
   readonly lease: number;
   readonly poll: number;
 }
@@ -44,10 +43,12 @@ function parsePositive(text: string): number {
 }
 
 function makeSettings({ schema }: OpenDirectory, { config }: Settings, flags: DropFlags): DropFolderSettings {
-  const { maxBytes, lease, poll, mapping, validateFirst = false } = flags;
+  const { as, mapping, validateFirst, maxBytes, lease, poll } = { ...config.dropfolder, ...flags };
+  // A mapping that cannot be used ends the command also where no CSV file waits.
+  if (mapping !== undefined) readMapping(mapping, schema);
   return {
     ...{ maxBytes, lease, poll, mapping, validateFirst },
-    as: flags.as === undefined ? undefined : parseDnArgument(schema, flags.as),
+    as: as === undefined ? undefined : parseDnArgument(schema, as),
     policy: hashPolicyOf(config),
     accounts: config.passwords,
     audit: new CommandAuditLog(config).append,
@@ -94,17 +95,19 @@ function printResult({ processed, error, expired, failed }: PassResult): void {
 
 export function addDropFolder(program: Command): void {
   directoryCommand(program, 'dropfolder', 'apply LDIF and CSV files that are moved into a folder', EXAMPLES)
-    .argument('<folder>', 'the drop folder; incoming/target and others are made below it')
+    .argument('[folder]', 'the drop folder; incoming/target and others are made below it (default: dropfolder.folder)')
     .option('--once', 'end when nothing is left to do, instead of waiting for files')
-    .option('--as <dn>', 'with the rights of this entry (default: the administrator)')
-    .option('--mapping <file>', 'YAML file that says how rows of .csv files become entries')
+    .option('--as <dn>', 'with the rights of this entry (default: dropfolder.as, or the administrator)')
+    .option('--mapping <file>', 'YAML file of how rows of .csv files become entries (default: dropfolder.mapping)')
     .option('--dry-run', 'print what the files in target would change, and change nothing')
     .option('--validate-first', 'try a whole file before its first record is applied, and apply none if one is refused')
-    .option('--max-bytes <number>', 'refuse longer files', parsePositive, GIB)
+    .option('--max-bytes <number>', 'refuse longer files (default: dropfolder.maxBytes)', parsePositive)
     .option('--lease <seconds>', 'take over files of a process that has been silent for this time', parsePositive, 60)
     .option('--poll <seconds>', 'look for files at least at this interval', parsePositive, 5)
-    .action(async (folder: string, flags: DropFlags, command: Command) => {
+    .action(async (argument: string | undefined, flags: DropFlags, command: Command) => {
       const settings = resolveSettings(command);
+      const folder = argument ?? settings.config.dropfolder.folder;
+      if (folder === undefined) throw new UsageError('no drop folder: give one, or set dropfolder.folder');
       try {
         await withDirectory(settings, {}, (directory) => runFolder(directory, settings, folder, flags));
       } catch (error) {
