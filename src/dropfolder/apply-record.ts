@@ -103,7 +103,8 @@ export async function applyRecord(
     return { record };
   } catch (error) {
     if (!(error instanceof LdapError) || storeFailureOf(error) || error.result === 'busy') throw error;
-    return { reason: `${error.result}: ${error.message}`.slice(0, MAX_REASON) };
+    const dnText = sourceRecord.dn === undefined ? '' : `${sourceRecord.dn}: `;
+    return { reason: `${dnText}${error.result}: ${error.message}`.slice(0, MAX_REASON) };
   }
 }
 

@@ -1,9 +1,9 @@
 import type { Modification, PartialAttribute } from '../ldap/ldap-types.js';
 import type { Entry } from '../partition/model/directory-types.js';
-import { attributeKey } from '../partition/model/draft.js';
+import { attributeKey, storedValues } from '../partition/model/draft.js';
 import type { Sight } from '../partition/model/viewer.js';
 import type { Schema } from '../schema/schema.js';
-import type { AttributeDescription, AttributeType } from '../schema/schema-types.js';
+import type { AttributeDescription, AttributeType, Ava } from '../schema/schema-types.js';
 import { type FixedAttribute, isClassList } from './csv-mapping.js';
 
 export interface VisibleEntry {
@@ -18,32 +18,51 @@ export interface DesiredAttribute extends FixedAttribute {
 }
 
 /**
- * Returns the modifications that bring an entry to the desired values. Does not change secrets and naming attributes:
- * only new entries get secrets. Object classes are added, never removed, and an attribute that the entry has gets no
- * next number.
+ * Returns the modifications that bring an entry to the desired values, byte by byte. Does not change the values that
+ * name the entry, and secrets, which only new entries get. Object classes are added, never removed, and an attribute
+ * that the entry has gets no next number. `newNames`: the values that would name a new entry.
  */
 export function findDifferences(
   schema: Schema,
   { entry, sight }: VisibleEntry,
   attributes: readonly DesiredAttribute[],
+  newNames: readonly Ava[],
 ): Modification[] {
-  const namingTypes = new Set(schema.parseDn(entry.dn).rdns[0]!.avas.map(({ type }) => type));
+  const { avas: names } = schema.parseDn(entry.dn).rdns[0]!;
   const changes: Modification[] = [];
   for (const desired of attributes) {
-    const { description, values, isDefault } = desired;
+    const { description, isDefault } = desired;
     const onlyAdds = isClassList(description) || isAuto(desired);
-    if (description.type.secret || namingTypes.has(description.type) || (isDefault && !onlyAdds)) continue;
+    if (description.type.secret || (isDefault && !onlyAdds)) continue;
     const isReadable = mayRead(sight, description);
-    const normalize = normalizerOf(description.type);
-    const storedKeys = new Set(isReadable ? valuesOf(schema, entry, description).map(normalize) : []);
-    const missingValues = values.filter((value) => !storedKeys.has(normalize(value)));
+    const present = isReadable ? valuesOf(schema, entry, description) : [];
+    const values = onlyAdds ? desired.values : withNames(desired, present, names, newNames);
+    const toKey = onlyAdds ? normalizerOf(description.type) : (value: Buffer) => value.toString('latin1');
+    const storedKeys = new Set(present.map(toKey));
+    const missingValues = storedValues(description.type, values).filter((value) => !storedKeys.has(toKey(value)));
     if (onlyAdds) {
       if (missingValues.length === 0 || (isAuto(desired) && storedKeys.size > 0)) continue;
       changes.push({ operation: 'add', attribute: toPartialAttribute({ description, values: missingValues }) });
     } else if (!isReadable || missingValues.length > 0 || storedKeys.size > values.length)
-      changes.push({ operation: 'replace', attribute: toPartialAttribute(desired) });
+      changes.push({ operation: 'replace', attribute: toPartialAttribute({ description, values }) });
   }
   return changes;
+}
+
+/** Returns the desired values, with the values that name the entry in place of those that would name a new entry. */
+function withNames(
+  { description: { type, options }, values }: FixedAttribute,
+  present: readonly Buffer[],
+  names: readonly Ava[],
+  newNames: readonly Ava[],
+): readonly Buffer[] {
+  const valuesIn = (avas: readonly Ava[]) => avas.flatMap((ava) => (ava.type === type ? ava.value : []));
+  const kept = options.length > 0 ? [] : valuesIn(names);
+  if (kept.length === 0) return values;
+  const normalize = normalizerOf(type);
+  const keys = new Set([...kept, ...valuesIn(newNames)].map(normalize));
+  const spelled = kept.map((name) => present.find((value) => normalize(value) === normalize(name)) ?? name);
+  return type.singleValue ? spelled : [...spelled, ...values.filter((value) => !keys.has(normalize(value)))];
 }
 
 /** Returns the values of the attribute with exactly these options. */

@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs';
-import { parse } from 'yaml';
+import { parse, type Tags } from 'yaml';
+import { isAtOrBelow } from '../access/requester.js';
 import { parseFilter } from '../ldap/filter-text.js';
 import type { Partition } from '../partition/index.js';
+import { bodyStart, knownScheme } from '../password/schemes.js';
 import type { Schema } from '../schema/schema.js';
 import type { AttributeDescription, AttributeType, Dn } from '../schema/schema-types.js';
 import { DropError } from './layout.js';
@@ -30,7 +32,7 @@ export interface CsvMapping {
   /** Template of the DN of a new entry. */
   readonly dn: string;
   readonly attributes: readonly MappedAttribute[];
-  /** Values of new entries, for attributes to which the row gives none. */
+  /** Values of new entries. Of an attribute in `attributes` also: the values of all entries whose columns are empty. */
   readonly constants: readonly FixedAttribute[];
   /** Values that each row sets, in new and existing entries, whatever the row itself gives. */
   readonly always: readonly FixedAttribute[];
@@ -40,8 +42,8 @@ export interface CsvMapping {
   readonly delimiter: string;
 }
 
-export function isClassList({ type }: AttributeDescription): boolean {
-  return type.name === 'objectClass';
+export function isClassList({ type, options }: AttributeDescription): boolean {
+  return type.name === 'objectClass' && options.length === 0;
 }
 
 /** Returns the names of the columns that the mapping uses. */
@@ -114,11 +116,16 @@ const DEFAULT_MOST_GONE = 50;
 /** Reads a mapping file. Throws a `DropError` that describes the first mistake. */
 export function readMapping(file: string, schema: Schema): CsvMapping {
   try {
-    const document: unknown = parse(readFileSync(file, 'utf8'));
+    const document: unknown = parse(readFileSync(file, 'utf8'), { customTags: onlyTexts });
     return new MappingReader(schema).read(requireObject(document, 'the file'));
   } catch (error) {
     throw new DropError(`${file}: ${error instanceof Error ? error.message : error}`, { cause: error });
   }
+}
+
+/** Leaves out the numbers, booleans and dates of YAML: `007` and `+31` stay the texts that the file has. */
+function onlyTexts(tags: Tags): Tags {
+  return tags.filter((tag) => typeof tag === 'string' || /:(map|seq|str|null)$/.test(tag.tag));
 }
 
 class MappingError extends Error {}
@@ -130,8 +137,15 @@ function requireObject(value: unknown, label: string): Record<string, unknown> {
 }
 
 function requireText(value: unknown, label: string): string {
-  if (typeof value !== 'string' && typeof value !== 'number') throw new MappingError(`${label} has to be a text`);
-  return String(value);
+  if (typeof value !== 'string') throw new MappingError(`${label} has to be a text`);
+  return value;
+}
+
+/** As `requireText`, for a text that is the same for all rows. */
+function requireFixedText(value: unknown, label: string): string {
+  const text = requireText(value, label);
+  if (columnsOf(text).length === 0) return text;
+  throw new MappingError(`${label} has a column in braces, and is the same for all rows; put it under attributes`);
 }
 
 class MappingReader {
@@ -150,7 +164,7 @@ class MappingReader {
     const column = requireText(key.column, 'key.column');
     const mapping: CsvMapping = {
       key: { column, attribute },
-      base: this.#schema.parseDn(requireText(document.base, 'base')),
+      base: this.#schema.parseDn(requireFixedText(document.base, 'base')),
       dn: requireText(document.dn, 'dn'),
       attributes: this.#readAttributes(document.attributes, attribute, column),
       constants: this.#readFixed(document.constants ?? {}, 'constants'),
@@ -163,7 +177,21 @@ class MappingReader {
       throw new MappingError('mostGone has to be a number of entries');
     if (!/^[^"\r\n]$/.test(mapping.delimiter))
       throw new MappingError('delimiter has to be one character, and no quote or line break');
+    this.#requireDnBelow(mapping);
+    const mapped = mapping.attributes.map(({ description }) => description);
+    const setTwice = mapping.always.find((one) => !isClassList(one.description) && mapped.includes(one.description));
+    if (setTwice)
+      throw new MappingError(`'${setTwice.description.text}' stands under attributes and under always; leave one out`);
     return mapping;
+  }
+
+  /** Throws if the end of `dn`, behind its last column, shows that no row gives a DN below the base. */
+  #requireDnBelow({ dn, base }: CsvMapping): void {
+    const fixedEnd = /(?<!\\),(.*)$/s.exec(dn.slice(dn.lastIndexOf('}') + 1))?.[1];
+    if (fixedEnd === undefined) return;
+    const end = this.#schema.parseDn(fixedEnd);
+    if (!isAtOrBelow(end, base) && !isAtOrBelow(base, end))
+      throw new MappingError(`dn: '${end.text}' is not below the base '${base.text}'; correct one of them`);
   }
 
   #readAttributes(document: unknown, keyAttribute: AttributeDescription, keyColumn: string): MappedAttribute[] {
@@ -178,7 +206,12 @@ class MappingReader {
   #readFixed(document: unknown, label: string): FixedAttribute[] {
     return this.#readLists(document, label).map(({ description, items, label: itemLabel }) => ({
       description,
-      values: items.map((item) => Buffer.from(requireText(item, itemLabel))),
+      values: items.map((item) => {
+        const value = Buffer.from(requireText(item, itemLabel));
+        const isHash = description.type.secret && knownScheme(value) !== undefined;
+        requireFixedText(value.toString('utf8', isHash ? bodyStart(value) : 0), itemLabel);
+        return value;
+      }),
     }));
   }
 
@@ -200,7 +233,7 @@ class MappingReader {
     const { attribute, value } = requireObject(action, 'gone');
     return {
       attribute: this.#schema.requireDescription(requireText(attribute, 'gone.attribute')).text,
-      value: requireText(value, 'gone.value'),
+      value: requireFixedText(value, 'gone.value'),
     };
   }
 }

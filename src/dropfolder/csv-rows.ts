@@ -19,7 +19,7 @@ export async function* readRows(file: FileHandle, delimiter: string): AsyncGener
   try {
     const parser = parse({
       bom: true,
-      columns: requireDistinct,
+      columns: columnNames,
       delimiter,
       info: true,
       maxRecordSize: MAX_ROW_BYTES,
@@ -38,8 +38,9 @@ export async function* readRows(file: FileHandle, delimiter: string): AsyncGener
   }
 }
 
-/** Throws `DropError` when a name stands twice in the first row. */
-function requireDistinct(columns: string[]): string[] {
+/** Returns the names in the first row without blanks around them. Throws `DropError` when a name stands twice. */
+function columnNames(cells: string[]): string[] {
+  const columns = cells.map((cell) => cell.trim());
   const double = columns.find((name, i) => name !== '' && columns.indexOf(name) < i);
   if (double !== undefined) throw new DropError(`it has two columns '${double}'; give one another name`);
   return columns;

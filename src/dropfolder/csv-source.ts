@@ -1,14 +1,15 @@
 import type { FileHandle } from 'node:fs/promises';
+import { isAtOrBelow } from '../access/requester.js';
 import { escapeValue, parseFilter } from '../ldap/filter-text.js';
 import { LdapError } from '../ldap/ldap-error.js';
 import type { Filter, Modification } from '../ldap/ldap-types.js';
-import { formatChange } from '../ldif/index.js';
+import { formatChange, formatComment } from '../ldif/index.js';
 import { type Partition, UNLIMITED_SEARCH, UNRESTRICTED } from '../partition/index.js';
 import type { Access, Entry } from '../partition/model/directory-types.js';
 import type { Refusal } from '../partition/model/drop-rows.js';
 import type { Sight } from '../partition/model/viewer.js';
 import type { ChangeRecord } from '../records/apply.js';
-import type { AttributeDescription } from '../schema/schema-types.js';
+import type { AttributeDescription, Ava, Dn } from '../schema/schema-types.js';
 import {
   type DesiredAttribute,
   distinctValues,
@@ -73,13 +74,15 @@ export class CsvSource implements RecordSource {
   }
 
   async #checkRows(): Promise<void> {
-    const { key, gone, mostGone } = this.#mapping;
+    const { key, gone, mostGone, delimiter } = this.#mapping;
     const columns = mappedColumns(this.#mapping);
-    for await (const { line, values } of readRows(this.#file, this.#mapping.delimiter)) {
+    for await (const { line, values } of readRows(this.#file, delimiter)) {
       const missingColumns =
         this.#rowCount++ === 0 ? [...columns].filter((column) => !Object.hasOwn(values, column)) : [];
       if (missingColumns.length > 0)
-        throw new DropError(`it has no column '${missingColumns.join("', '")}', which the mapping names`);
+        throw new DropError(
+          `it has no column '${missingColumns.join("', '")}', which the mapping names; its first row has ${Object.keys(values).length}, split at the delimiter '${delimiter}' of the mapping`,
+        );
       const value = keyOf(key, values);
       const rowKey = this.#normalizeKey(value);
       if (value.length === 0) throw new DropError(`line ${line} has no '${key.column}', which tells whose row it is`);
@@ -110,13 +113,17 @@ export class CsvSource implements RecordSource {
     let recordNumber = 0;
     for await (const { values } of readRows(this.#file, this.#mapping.delimiter)) {
       const refusal = byNumber.get(recordNumber++);
-      if (refusal) yield* this.#formatReject(refusal, () => this.#changeFor(values));
+      if (refusal) yield* this.#formatReject(refusal, () => this.#changeFor(values), values);
     }
     for (const refusal of refusals)
       if (refusal.dn !== undefined) yield* this.#formatReject(refusal, async () => this.#makeGoneChange(refusal.dn!));
   }
 
-  async *#formatReject(refusal: Refusal, change: () => Promise<ChangeRecord | undefined>): AsyncGenerator<Buffer> {
+  async *#formatReject(
+    refusal: Refusal,
+    change: () => Promise<ChangeRecord | undefined>,
+    row?: CsvRow['values'],
+  ): AsyncGenerator<Buffer> {
     yield formatRefusal(refusal);
     try {
       const record = await change();
@@ -124,37 +131,64 @@ export class CsvSource implements RecordSource {
     } catch (error) {
       // The comment before this record in the rejects file has the reason.
       if (!(error instanceof LdapError)) throw error;
+      if (row) yield formatComment(await this.#describeRow(row));
     }
     yield Buffer.from('\n');
   }
 
+  /** Returns the key of a row and the DN of its entry, for a comment. */
+  async #describeRow(row: CsvRow['values']): Promise<string> {
+    const { key, dn } = this.#mapping;
+    const dns = (await this.#findByKey(keyOf(key, row))).map(({ entry }) => entry.dn);
+    return `the row with ${key.column} '${keyOf(key, row)}', dn: ${dns.join('; ') || (fillDn(dn, row) ?? 'none')}`;
+  }
+
   /** Returns the change that brings the entry to the values of the row; undefined if there is no difference. */
   async #changeFor(row: CsvRow['values']): Promise<ChangeRecord | undefined> {
-    const { key, dn } = this.#mapping;
+    const { key, base } = this.#mapping;
     const [match, ...duplicates] = await this.#findByKey(keyOf(key, row));
     if (duplicates.length > 0)
       throw new LdapError('constraintViolation', `several entries have this ${key.attribute.text}; let one have it`);
     const attributes = await this.#desiredAttributes(row);
-    if (match) return modifyRecord(match.entry, findDifferences(this.#partition.schema, match, attributes));
-    const newDn = fillDn(dn, row);
-    if (newDn === undefined)
-      throw new LdapError('namingViolation', `the DN of a new entry needs a value of each column in ${dn}`);
+    if (match)
+      return modifyRecord(match.entry, findDifferences(this.#partition.schema, match, attributes, this.#newNames(row)));
+    const newDn = this.#newDn(row);
+    if (!isAtOrBelow(newDn, base))
+      throw new LdapError('namingViolation', `'${newDn.text}', which dn gives, is not below the base '${base.text}'`);
     return {
-      ...baseRecord(newDn),
+      ...baseRecord(newDn.text),
       kind: 'add',
       attributes: attributes.filter(({ values }) => values.length > 0).map(toPartialAttribute),
     };
   }
 
-  /** Returns what the row, the constants and `always` give to each attribute. An empty column gives it no value. */
+  /** Returns the DN that a new entry gets. Throws `LdapError` if the row gives none. */
+  #newDn(row: CsvRow['values']): Dn {
+    const { dn } = this.#mapping;
+    const text = fillDn(dn, row);
+    if (text !== undefined) return this.#partition.schema.parseDn(text);
+    throw new LdapError('namingViolation', `the DN of a new entry needs a value of each column in ${dn}`);
+  }
+
+  /** Returns the values that would name a new entry; none if the row gives no DN. */
+  #newNames(row: CsvRow['values']): readonly Ava[] {
+    try {
+      return this.#newDn(row).rdns[0]?.avas ?? [];
+    } catch (error) {
+      if (!(error instanceof LdapError)) throw error;
+      return [];
+    }
+  }
+
+  /** Returns what the row, the constants and `always` give to each attribute. An empty column gives the constant. */
   async #desiredAttributes(row: CsvRow['values']): Promise<DesiredAttribute[]> {
     const { attributes, constants, always } = this.#mapping;
     const desired = new Map<AttributeDescription, DesiredAttribute>();
     for (const constant of constants) desired.set(constant.description, { ...constant, isDefault: true });
     const add = (description: AttributeDescription, values: readonly Buffer[]): void => {
       const constant = desired.get(description);
-      if (values.length === 0 && constant) return;
-      const allValues = constant && isClassList(description) ? [...constant.values, ...values] : values;
+      const isClasses = isClassList(description);
+      const allValues = constant && (values.length === 0 || isClasses) ? [...constant.values, ...values] : values;
       desired.set(description, { description, values: allValues, isDefault: false });
     };
     for (const { description, templates } of attributes)
