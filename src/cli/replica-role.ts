@@ -17,25 +17,30 @@ export interface ReplicaRole {
   stop(): Promise<void>;
 }
 
-/** Begins to follow if the folder is a replica. Resolves when its copy is complete. */
-export async function startReplica(settings: Settings, log: Logger): Promise<ReplicaRole | undefined> {
-  if (isHBaseUrl(settings.store)) return undefined;
-  const state = readReplicaState(settings.store);
-  if (!state) return undefined;
+/** Takes up an unfinished copy if the folder is a replica, until it is complete. */
+export async function completeCopy(settings: Settings, log: Logger): Promise<void> {
+  const state = isHBaseUrl(settings.store) ? undefined : readReplicaState(settings.store);
+  if (!state?.copy) return;
   const store = await openStore(settings.store, settings.config, { create: true, follows: true });
   const follower = new Follower(store, settings.store);
   follower.onChange = (status) => logStatus(log, status);
-  const controller = new AbortController();
+  log.info({ of: state.of.join(' ') }, 'the copy of the primary goes on');
   try {
-    if (state.copy) {
-      log.info({ of: state.of.join(' ') }, 'the copy of the primary goes on');
-      await follower.run(controller.signal, true);
-      log.info('the copy of the primary is complete');
-    }
+    await follower.run(new AbortController().signal, true);
   } catch (error) {
-    await store.close();
     throw replicaError(error, follower);
+  } finally {
+    await store.close();
   }
+  log.info('the copy of the primary is complete');
+}
+
+/** Begins to follow if the folder is a replica. */
+export function startReplica(settings: Settings, store: Store, log: Logger): ReplicaRole | undefined {
+  if (isHBaseUrl(settings.store) || !readReplicaState(settings.store)) return undefined;
+  const follower = new Follower(store, settings.store);
+  follower.onChange = (status) => logStatus(log, status);
+  const controller = new AbortController();
   const run = follower.run(controller.signal);
   const failed = new Promise<Error>((resolve) => {
     run.catch((error: unknown) => resolve(replicaError(error, follower)));
@@ -43,7 +48,6 @@ export async function startReplica(settings: Settings, log: Logger): Promise<Rep
   const stop = async (): Promise<void> => {
     controller.abort();
     await run.catch(() => undefined);
-    await store.close();
   };
   return { follower, failed, stop };
 }

@@ -14,8 +14,6 @@ export interface StoreOptions extends LmdbOptions {
   readonly create: boolean;
   /** Waits for locks of a crashed command or server, even beyond `hbase.operationSeconds`. */
   readonly patient?: boolean;
-  /** Opens a replica to write what its primary sends. Everything else that would write to a replica is refused. */
-  readonly follows?: boolean;
 }
 
 /** Returns the settings for the `hbase://` URL `address`. Throws `UsageError` for malformed ones. */
@@ -52,10 +50,10 @@ function printWaitNotice(address: string, { hbase }: Config): void {
 export async function openStore(address: string, config: Config, options: StoreOptions): Promise<Store> {
   if (!options.readOnly) noteWriter();
   if (!isHBaseUrl(address)) {
-    const replica = options.follows ? undefined : readReplicaState(address);
-    if (replica?.copy) throw new CliError(`${address} is a replica whose copy is not complete; "rowan serve" goes on`);
-    const writeRefusal = replica && `this is a replica of ${replica.of.join(' ')}: change the directory there`;
-    return openLmdbStore(address, { ...options, writeRefusal });
+    const replica = readReplicaState(address);
+    if (replica?.copy && !options.follows)
+      throw new CliError(`${address} is a replica whose copy is not complete; "rowan serve" goes on`);
+    return openLmdbStore(address, { ...options, replicaOf: replica?.of.join(' ') });
   }
   const settings = await readHBaseSettings(address, config);
   // Loaded on demand, since LMDB users do not need it.

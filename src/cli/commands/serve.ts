@@ -16,7 +16,7 @@ import { watchNpm } from '../npm.js';
 import { openDirectory } from '../open-directory.js';
 import { configSources, directoryCommand, resolveSettings, type Settings } from '../options.js';
 import { reloadRoute, SettingsReloader, SIGHUP } from '../reload.js';
-import { replicationRoute, startReplica } from '../replica-role.js';
+import { completeCopy, replicationRoute, startReplica } from '../replica-role.js';
 import { notifyReady } from '../service-manager.js';
 import { watchRoutes } from '../watch/watch-routes.js';
 
@@ -112,17 +112,15 @@ export async function serve(
   logUncaught(log);
   await warnOfFileLimit(settings.config, log);
   await requireAuditLog(settings.config);
-  const replica = await startReplica(settings, log);
-  const directory = await openDirectory(settings).catch(async (error: unknown) => {
-    await replica?.stop();
-    throw error;
-  });
+  await completeCopy(settings, log);
+  const directory = await openDirectory(settings, { follows: true });
   if (settings.config.store === undefined) beginLines(settings.store);
   const { partition } = directory;
   const httpServers: Server[] = [];
   let server: ServerHandle | undefined;
   let phase: ServerPhase = 'starting';
   const maintenance = new Maintenance(partition, settings.config, log);
+  const replica = startReplica(settings, partition.store, log);
   let endRotation: (() => void) | undefined;
   try {
     const handle = await createServer(settings, partition, log);

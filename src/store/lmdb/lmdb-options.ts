@@ -5,8 +5,10 @@ export interface LmdbOptions {
   readonly create?: boolean;
   /** Opens an existing store without ever writing to it. */
   readonly readOnly?: boolean;
-  /** Why every write is refused; undefined: none is. */
-  readonly writeRefusal?: string | undefined;
+  /** The primary, if the store is a replica: writes are refused. */
+  readonly replicaOf?: string | undefined;
+  /** Allows writes to a replica that its primary has sent: unlogged plans, and tables. */
+  readonly follows?: boolean;
   /** The caller reads whole tables in order, so read-ahead by the operating system stays on. */
   readonly inOrder?: boolean;
   /** Allows writes although they are blocked because of damage. For `rowan repair`. */

@@ -16,7 +16,8 @@ import { WriteHold } from './write/hold.js';
 export class LmdbStore extends LmdbReader implements Store {
   readonly supports = { atomicPlan: true, snapshot: true, processes: true, durable: true } as const;
   readonly #readOnly: boolean;
-  readonly #writeRefusal: string | undefined;
+  readonly #replicaOf: string | undefined;
+  readonly #follows: boolean;
   readonly #failpoint: Failpoint | undefined;
   readonly #hold: WriteHold;
   readonly #evenIfDamaged: boolean;
@@ -28,9 +29,10 @@ export class LmdbStore extends LmdbReader implements Store {
 
   constructor(env: Environment, options: LmdbOptions) {
     super(env);
-    const { readOnly = false, writeRefusal, evenIfDamaged = false, failpoint } = options;
+    const { readOnly = false, replicaOf, follows = false, evenIfDamaged = false, failpoint } = options;
     this.#readOnly = readOnly;
-    this.#writeRefusal = writeRefusal;
+    this.#replicaOf = replicaOf;
+    this.#follows = follows;
     this.#evenIfDamaged = evenIfDamaged;
     this.#failpoint = failpoint;
     this.#hold = new WriteHold(env.folder);
@@ -113,12 +115,12 @@ export class LmdbStore extends LmdbReader implements Store {
   }
 
   async commit(plan: Plan): Promise<void> {
-    this.#checkWritable();
+    this.#checkWritable(plan.unlogged);
     await this.#committer.commit(plan);
   }
 
   async ingest(tables: readonly LoadTable[], plan: Plan): Promise<void> {
-    this.#checkWritable();
+    this.#checkWritable(plan.unlogged);
     // The ingest thread takes LMDB's write lock like another process.
     await this.#ingester.ingest(tables, plan);
     // The present read transaction may have begun before the batch was written.
@@ -159,9 +161,11 @@ export class LmdbStore extends LmdbReader implements Store {
     return result;
   }
 
-  #checkWritable(): void {
+  /** `isReplicated`: the primary of this replica has sent the write. */
+  #checkWritable(isReplicated = true): void {
     this.checkOpen();
-    if (this.#writeRefusal !== undefined) throw new StoreError('permission', this.#writeRefusal);
+    if (this.#replicaOf !== undefined && !(this.#follows && isReplicated))
+      throw new StoreError('permission', `this is a replica of ${this.#replicaOf}: change the directory there`);
     if (this.#readOnly) throw new StoreError('permission', `store in ${this.env.folder} was opened to read only`);
     if (!this.#evenIfDamaged) this.#hold.check();
   }

@@ -1,0 +1,134 @@
+import { expect } from 'chai';
+import { ADA, ADMIN, PASSWORD, PEOPLE, rowan, rowanDoes, Sandbox, SUFFIX } from '../cli/rowan.js';
+import { addPerson, personDn, read, replace } from '../cli/workers.js';
+import type { RawClient } from '../server/raw-client.js';
+import { contentOf, Machine } from './servers.js';
+
+const POLICY = `cn=policy,${SUFFIX}`;
+
+describe('replica: a second machine', () => {
+  const sandbox = new Sandbox();
+  const first = new Machine(sandbox, 'data');
+  const second = new Machine(sandbox, 'second');
+  let atFirst: RawClient;
+  let atSecond: RawClient;
+
+  before(async () => {
+    await sandbox.initSample();
+    const policy = `dn: ${POLICY}\nobjectClass: device\nobjectClass: pwdPolicy\ncn: policy\npwdAttribute: userPassword\npwdLockout: TRUE\npwdMaxFailure: 3\n`;
+    await rowanDoes(['import', '--data', first.data, '-'], { input: policy });
+    await first.start('--passwords-policy', POLICY);
+    await second.follow(first);
+    await second.start('--passwords-policy', POLICY);
+    atFirst = await first.client();
+    atSecond = await second.client();
+  });
+  after(() => sandbox.remove());
+
+  it('has all of the first one, secrets and change records included', async () => {
+    expect(await contentOf(second.data)).to.equal(await contentOf(first.data));
+    await second.says('0 changes behind');
+    expect(await first.status()).to.include('replica second: follows, 0 changes behind');
+  });
+
+  it('hands changes on with the rights of its client, who reads what is written', async () => {
+    expect((await addPerson(atSecond, 'new', 'first')).code).to.equal(0);
+    expect(await read(atSecond, personDn('new'), 'uid')).to.equal('new');
+    const own = await second.client(personDn('new'), 'first');
+    const foreign = { op: 'delete', dn: ADA } as const;
+    expect((await own.request(foreign)).code).to.equal(50);
+    for (let i = 0; i < 5; i++) {
+      expect((await replace(atSecond, personDn('new'), 'description', `round ${i}`)).code).to.equal(0);
+      expect(await read(atSecond, personDn('new'), 'description')).to.equal(`round ${i}`);
+    }
+    expect(await read(atFirst, personDn('new'), 'modifiersName')).to.equal(ADMIN);
+    const rename = { op: 'modifyDN', dn: personDn('new'), newRdn: 'uid=newer', deleteOldRdn: true } as const;
+    expect((await atSecond.request({ ...rename, newSuperior: undefined })).code).to.equal(0);
+    expect((await atSecond.request({ op: 'delete', dn: personDn('newer') })).code).to.equal(0);
+    expect((await atSecond.search(personDn('newer'))).code).to.equal(32);
+    expect((await atFirst.search(personDn('newer'))).code).to.equal(32);
+    own.close();
+  });
+
+  it('goes on with the bind of a client that changes its own password', async () => {
+    await addPerson(atSecond, 'own', 'first');
+    const own = await second.client(personDn('own'), 'first');
+    expect((await replace(own, personDn('own'), 'userPassword', 'second')).code).to.equal(0);
+    expect(await read(own, personDn('own'), 'uid')).to.equal('own');
+    own.close();
+    await (await second.client(personDn('own'), 'second')).close();
+    await (await first.client(personDn('own'), 'second')).close();
+  });
+
+  it('counts failed binds at the primary, and tells of the lock at once', async () => {
+    await addPerson(atFirst, 'guessed', 'right');
+    const tries = await second.client();
+    for (let i = 0; i < 3; i++) expect(await tries.bind(personDn('guessed'), 'wrong')).to.equal(49);
+    expect(await tries.bind(personDn('guessed'), 'right')).to.equal(49);
+    const elsewhere = await first.client();
+    expect(await elsewhere.bind(personDn('guessed'), 'right')).to.equal(49);
+    tries.close();
+    elsewhere.close();
+  });
+
+  it('refuses commands that would change it', async () => {
+    const { code, stderr } = await rowan(['number', 'set', 'uidNumber', '1', '9', '--data', second.data]);
+    expect([code, stderr]).to.deep.equal([
+      1,
+      `rowan: this is a replica of ${first.socketUrl}: change the directory there\n`,
+    ]);
+  });
+
+  it('reads and binds go on while the primary is away; failed binds are handed on afterwards', async () => {
+    await addPerson(atFirst, 'away', 'right');
+    await second.says('0 changes behind');
+    await first.stop();
+    await second.says('is not reached since');
+    const refused = await replace(atSecond, ADA, 'description', 'away');
+    expect(refused.code).to.equal(52);
+    expect(refused.final.message).to.match(/^the primary is not reached since \d{4}-.*: ldapi:/);
+    const tries = await second.client(personDn('away'), 'right');
+    for (let i = 0; i < 3; i++) expect(await tries.bind(personDn('away'), 'wrong')).to.equal(49);
+    expect(await tries.bind(personDn('away'), 'right')).to.equal(49);
+    tries.close();
+    await first.start('--passwords-policy', POLICY);
+    atFirst = await first.client();
+    const elsewhere = await first.client();
+    // The states are handed on before the first change goes through.
+    while ((await replace(atSecond, ADA, 'description', 'back')).code === 52);
+    expect(await elsewhere.bind(personDn('away'), 'right')).to.equal(49);
+    elsewhere.close();
+    await second.says('0 changes behind');
+    expect(await contentOf(second.data)).to.equal(await contentOf(first.data));
+  });
+
+  it('catches up after a stop, with an index that was made meanwhile and a subtree that was renamed', async () => {
+    await second.stop();
+    expect(
+      (
+        await atFirst.request({
+          op: 'modifyDN',
+          dn: PEOPLE,
+          newRdn: 'ou=staff',
+          deleteOldRdn: true,
+          newSuperior: undefined,
+        })
+      ).code,
+    ).to.equal(0);
+    await rowanDoes(['index', 'add', 'description', '--data', first.data]);
+    await second.start('--passwords-policy', POLICY);
+    await second.says('0 changes behind');
+    expect(await contentOf(second.data)).to.equal(await contentOf(first.data));
+    expect(await rowanDoes(['index', 'list', '--data', second.data])).to.equal(
+      await rowanDoes(['index', 'list', '--data', first.data]),
+    );
+    for (const { data } of [first, second])
+      expect(await rowanDoes(['check', '--data', data])).to.include('no breach found');
+  });
+
+  it('follows no longer without the grant', async () => {
+    await rowanDoes(['replica', 'revoke', 'second', '--data', first.data]);
+    await second.says('is not reached since');
+    expect(PASSWORD).not.to.equal('');
+  });
+});
