@@ -162,7 +162,9 @@ export class Follower {
   async #follow(client: LdapClient, url: string, untilCopied: boolean): Promise<void> {
     const applier = new Applier(this.#store);
     const { copy } = this.#state;
-    const position = copy ? BigInt(copy.start) : await lastEntry(this.#store);
+    const last = await lastEntry(this.#store);
+    const start = BigInt((copy ?? this.#state).start ?? 0);
+    const position = copy || last < start ? start : last;
     const { terms } = await readHistory(this.#store);
     const request = { position: String(position), terms: terms.map((one) => ({ ...one, start: String(one.start) })) };
     this.#setStatus({ position });
@@ -172,7 +174,7 @@ export class Follower {
       this.#advance(url, message);
       if (isGroupEnd) acknowledge(client, message.position);
       if (!this.#hasCopy && message.position >= message.last) {
-        this.#saveState({ ...this.#state, copy: undefined });
+        this.#saveState({ ...this.#state, copy: undefined, start: copy?.start });
         if (untilCopied) client.close();
       }
     }).catch((error: unknown) => {

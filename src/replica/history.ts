@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import { META_TABLE } from '../partition/model/tables.js';
 import { keysOf } from '../store/batches.js';
 import type { Cell, Reader, Store } from '../store/contract.js';
-import { LOG_TABLE } from '../store/log.js';
+import { LOG_LOOK_MS, LOG_TABLE } from '../store/log.js';
 import { EMPTY, unpackRow } from '../store/row.js';
 import type { Refusal } from './wire.js';
 
@@ -62,7 +63,10 @@ export async function beginTerm(store: Store): Promise<void> {
 
 /** Lets a replica follow: stores the hash of its password. The first grant creates the log. */
 export async function grant(store: Store, name: string, hash: Buffer): Promise<void> {
+  const isNew = !(await store.tables()).some((spec) => spec.name === LOG_TABLE.name);
   await store.createTable(LOG_TABLE);
+  // The other front ends of HBase fill the log from now on.
+  if (isNew && !store.supports.atomicPlan) await delay(2 * LOG_LOOK_MS);
   const history = await readHistory(store);
   const put: Cell[] = [{ family: 0, qualifier: grantCell(name), value: hash }];
   if (history.terms.length === 0) put.push(termAfter(history, await store.settled(LOG_TABLE.name)));

@@ -101,6 +101,9 @@ export async function* sendChanges(
   { signal, checkRight }: FollowOptions,
 ): AsyncGenerator<Buffer> {
   let sent = position;
+  /** All entries up to here are sent; on HBase numbers have gaps. */
+  let seen = position;
+  const longestWaitMs = store.supports.snapshot ? LONGEST_WAIT_MS : LONGEST_WAIT_MS * 20;
   let specText = '';
   let waitMs = SHORTEST_WAIT_MS;
   let aliveAt = 0;
@@ -108,17 +111,18 @@ export async function* sendChanges(
     store.renewReads?.();
     const last = await store.settled(LOG_TABLE.name);
     const now = performance.now();
-    if (last <= sent) {
+    if (last <= seen) {
       if (now - aliveAt >= ALIVE_MS) {
         await checkRight();
         aliveAt = now;
-        yield encodeMessage({ kind: 'alive', position: sent, last, entryMs: Date.now(), nowMs: Date.now() });
+        yield encodeMessage({ kind: 'alive', position: sent, last: sent, entryMs: Date.now(), nowMs: Date.now() });
       }
       await delay(waitMs, undefined, { signal }).catch(() => undefined);
-      waitMs = Math.min(waitMs * 2, LONGEST_WAIT_MS);
+      waitMs = Math.min(waitMs * 2, longestWaitMs);
       continue;
     }
-    waitMs = SHORTEST_WAIT_MS;
+    // Counters that front ends hold are in their rows then.
+    await store.waitUntilQuiet?.();
     const specs = await tablesOf(store);
     if (JSON.stringify(specs) !== specText) {
       specText = JSON.stringify(specs);
@@ -127,7 +131,9 @@ export async function* sendChanges(
     for await (const message of sendGroup(store, sent, last)) {
       yield message.bytes;
       sent = message.position ?? sent;
+      waitMs = SHORTEST_WAIT_MS;
     }
+    seen = sent > last ? sent : last;
   }
 }
 
@@ -150,7 +156,7 @@ async function* sendGroup(
     for await (const { keys, rows } of batchesOf(source.scan(LOG_TABLE.name, range))) {
       for (const [i, key] of keys.entries()) {
         entries.push({ key, row: rows[i]! });
-        for (const touch of readTouches(rows[i]!)) touches.add(touch);
+        for (const touch of readTouches(key, rows[i]!)) touches.add(touch);
       }
       if (!reader && entries.length >= GROUP_ENTRIES) break;
     }

@@ -1,5 +1,5 @@
-import type { AppendStep, CellName, LoadRow, RowStep, TableSpec } from './contract.js';
-import { EMPTY, valueStart } from './row.js';
+import type { AppendStep, CellName, LoadRow, Plan, RowStep, TableSpec } from './contract.js';
+import { counterBytes, EMPTY, valueStart } from './row.js';
 import { StoreError } from './store-error.js';
 
 /**
@@ -10,9 +10,13 @@ import { StoreError } from './store-error.js';
  */
 export const LOG_TABLE: TableSpec = { name: 'log', families: [{ name: 'log' }], rising: true };
 
+/** Time after which a front end of HBase looks again whether there is a log, in ms. */
+export const LOG_LOOK_MS = 3000;
+
 /** What a plan has touched. `row`: cells of the row; `whole`: these and the cells of separate families. */
 export type TouchKind = 'row' | 'whole' | 'cells';
-const KINDS: readonly TouchKind[] = ['row', 'whole', 'cells'];
+/** `earlier`: a row that the same plan has appended; the key is how far its number is below that of the entry. */
+const KINDS: readonly (TouchKind | 'earlier')[] = ['row', 'whole', 'cells', 'earlier'];
 
 export interface Touch {
   readonly table: string;
@@ -34,7 +38,7 @@ export class LogWriter {
   #length = 0;
   #table = '';
 
-  add(table: string, key: Buffer, kind: TouchKind, cells = NO_CELLS): void {
+  add(table: string, key: Buffer, kind: (typeof KINDS)[number], cells = NO_CELLS): void {
     if (this.#length > MAX_ENTRY_BYTES) this.#startEntry();
     // A touch of the same table as the one before it has an empty name.
     const name = Buffer.from(table === this.#table ? '' : table, 'latin1');
@@ -108,8 +112,32 @@ export function entryTimeMs(row: Buffer): number {
   return Number(row.readBigUInt64BE(valueStart(row, 0)));
 }
 
-/** Yields what an entry has touched. `row`: a packed row of the table. Throws `corrupt` for a malformed one. */
-export function* readTouches(row: Buffer): Generator<Touch> {
+export function isChange({ deleteRow, put, delete: deleted, add }: RowStep): boolean {
+  return deleteRow === true || [put, deleted, add].some((cells) => cells !== undefined && cells.length > 0);
+}
+
+/**
+ * Returns the plan with steps that append its entries of the log, for an engine that numbers the appended rows of a
+ * plan in steps of `numberStep`. `addMore` adds what else the plan decides.
+ */
+export function loggedPlan(
+  plan: Plan,
+  specOf: (table: string) => TableSpec,
+  numberStep: bigint,
+  addMore?: (log: LogWriter) => void,
+): Plan {
+  const log = new LogWriter();
+  const appends = plan.steps.filter((step) => 'append' in step);
+  for (const [i, { table }] of appends.entries())
+    log.add(table, counterBytes(BigInt(appends.length - i) * numberStep), 'earlier');
+  for (const step of plan.steps)
+    if (!('append' in step) && isChange(step)) log.addStep(step, specOf(step.table), false);
+  addMore?.(log);
+  return { ...plan, steps: [...plan.steps, ...log.steps()] };
+}
+
+/** Yields what an entry has touched: a row of the table. Throws `corrupt` for a malformed one. */
+export function* readTouches(entryKey: Buffer, row: Buffer): Generator<Touch> {
   let offset = valueStart(row, 0) + TIME_BYTES;
   let table = '';
   const take = (length: number): Buffer => {
@@ -123,13 +151,14 @@ export function* readTouches(row: Buffer): Generator<Touch> {
     const kind = KINDS[kindNumber];
     if (!kind) throw new StoreError('corrupt', `an entry of the log has a touch of kind ${kindNumber}`);
     if (nameLength > 0) table = take(nameLength).toString('latin1');
-    const key = take(take(2).readUInt16BE());
+    let key = take(take(2).readUInt16BE());
     const cells: CellName[] = [];
     if (kind === 'cells')
       for (let left = take(4).readUInt32BE(); left > 0; left--) {
         const family = take(1)[0]!;
         cells.push({ family, qualifier: take(take(2).readUInt16BE()) });
       }
-    yield { table, key, kind, cells };
+    if (kind === 'earlier') key = counterBytes(entryKey.readBigUInt64BE() - key.readBigUInt64BE());
+    yield { table, key, kind: kind === 'earlier' ? 'row' : kind, cells };
   }
 }

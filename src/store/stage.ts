@@ -1,6 +1,6 @@
 import { checkFamilies, checkKey } from './checks.js';
 import type { AppendStep, CellName, Plan, RowStep, TableSpec } from './contract.js';
-import type { LogWriter } from './log.js';
+import { isChange, type LogWriter } from './log.js';
 import { cellValue, counterBytes, packRow } from './row.js';
 import { type Edit, editRow, guardHolds, stepEdits } from './row-edit.js';
 import { StoreError } from './store-error.js';
@@ -262,10 +262,6 @@ export class Stage<T extends StagedTable> {
     }
     return slot;
   }
-}
-
-function isChange({ deleteRow, put, delete: deleted, add }: RowStep): boolean {
-  return deleteRow === true || [put, deleted, add].some((cells) => cells !== undefined && cells.length > 0);
 }
 
 function valueIn(row: StagedRow | undefined, { family, qualifier }: CellName): Buffer | undefined {

@@ -1,5 +1,6 @@
 import { checkKey } from '../checks.js';
-import type { LoadRow, LoadTable, Plan } from '../contract.js';
+import type { LoadRow, LoadTable, Plan, TableSpec } from '../contract.js';
+import { loggedPlan } from '../log.js';
 import { isPromise } from '../maybe.js';
 import { counterBytes, unpackRow } from '../row.js';
 import { mayBeApplied, StoreError } from '../store-error.js';
@@ -33,7 +34,12 @@ interface BatchTable {
  * rows and appended rows are deleted again, either here or by the sweeper of this writer. Replaced rows are plans of
  * their own, and stay.
  */
-export async function ingest(session: Session, tables: readonly LoadTable[], plan: Plan): Promise<void> {
+export async function ingest(
+  session: Session,
+  tables: readonly LoadTable[],
+  plan: Plan,
+  logSpecs?: ReadonlyMap<string, TableSpec>,
+): Promise<void> {
   const batchTables: BatchTable[] = [];
   for (const load of tables) {
     const lookup = session.cluster.table(load.table);
@@ -55,7 +61,8 @@ export async function ingest(session: Session, tables: readonly LoadTable[], pla
       try {
         await writeAll(session, batchTables, ticket, writes);
         isWritten = true;
-        await runPlan(session, plan, session.createContext(true), gatedTables, batchQualifier);
+        const decided = logSpecs ? loggedBatch(batchTables, plan, logSpecs, ticket) : plan;
+        await runPlan(session, decided, session.createContext(true), gatedTables, batchQualifier);
       } catch (error) {
         // Rows of a failed write may still reach HBase. The sweeper of this writer deletes them later.
         if (writes.mayBeApplied) session.abandon();
@@ -67,6 +74,32 @@ export async function ingest(session: Session, tables: readonly LoadTable[], pla
       }
     });
   });
+}
+
+/** Returns the plan with the log of the batch. `ticket`: the number of the first appended row. */
+function loggedBatch(
+  batchTables: readonly BatchTable[],
+  plan: Plan,
+  specs: ReadonlyMap<string, TableSpec>,
+  ticket: bigint,
+): Plan {
+  return loggedPlan(
+    plan,
+    (table) => specs.get(table)!,
+    TICKET_STEP,
+    (log) => {
+      let number = ticket;
+      for (const { table, load, rows } of batchTables)
+        for (const { key } of rows) {
+          const isWhole = table.spec.families.some(({ separate }) => separate);
+          if (!load.append) log.add(load.table, key, isWhole ? 'whole' : 'row');
+          else {
+            log.add(load.table, counterBytes(number), 'row');
+            number += TICKET_STEP;
+          }
+        }
+    },
+  );
 }
 
 /** Rolls back the batch. For a session that has ended, only its sweeper finds out whether the plan was decided. */

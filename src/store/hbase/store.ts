@@ -1,4 +1,5 @@
 import type { LoadTable, Plan, Snapshot, Store, TableSpec } from '../contract.js';
+import { LOG_LOOK_MS, LOG_TABLE, loggedPlan } from '../log.js';
 import { StoreError } from '../store-error.js';
 import { Cluster } from './cluster.js';
 import { HBaseReader } from './hbase-reader.js';
@@ -11,6 +12,7 @@ import { INTERNAL_TABLES } from './journal/journal-tables.js';
 import { countDeadLocks } from './journal/locks.js';
 import { PACE } from './journal/pace.js';
 import { removeOrphanPieces } from './journal/sweeper.js';
+import { TICKET_STEP } from './journal/tickets.js';
 import { HBaseClient } from './rpc/client.js';
 import { TableRegistry } from './schema/index.js';
 import type { HBaseSettings } from './settings.js';
@@ -50,6 +52,8 @@ export class HBaseStore extends HBaseReader implements Store {
   readonly #registry: TableRegistry;
   readonly #journal: Journal;
   readonly #closeController = new AbortController();
+  #hasLog = false;
+  #logLookedAt = Number.NEGATIVE_INFINITY;
   #silence: Promise<void> | undefined;
   #closeWork: Promise<void> | undefined;
 
@@ -86,6 +90,7 @@ export class HBaseStore extends HBaseReader implements Store {
     this.#checkOpen();
     await this.#registry.create(spec, () => this.#journal.tickets.draw(1));
     await this.cluster.table(spec.name);
+    this.#logLookedAt = Number.NEGATIVE_INFINITY;
   }
 
   async dropTable(name: string): Promise<void> {
@@ -93,6 +98,7 @@ export class HBaseStore extends HBaseReader implements Store {
     this.cluster.forgetTable(name);
     await this.#registry.drop(name, () => this.#journal.tickets.draw(1));
     this.cluster.forgetTable(name);
+    this.#logLookedAt = Number.NEGATIVE_INFINITY;
   }
 
   async tables(): Promise<TableSpec[]> {
@@ -107,12 +113,30 @@ export class HBaseStore extends HBaseReader implements Store {
 
   async commit(plan: Plan): Promise<void> {
     this.#checkOpen();
-    return this.#journal.commit(plan);
+    if (plan.unlogged || !(await this.#isLogged())) return this.#journal.commit(plan);
+    const specs = await this.#specsOf(plan);
+    return this.#journal.commit(loggedPlan(plan, (table) => specs.get(table)!, TICKET_STEP));
+  }
+
+  /** Whether there is a log. It is looked for once in a while: a front end notices a new one within `LOG_LOOK_MS`. */
+  async #isLogged(): Promise<boolean> {
+    if (performance.now() - this.#logLookedAt > LOG_LOOK_MS) {
+      this.#logLookedAt = performance.now();
+      this.#hasLog = (await this.cluster.findTable(LOG_TABLE.name)) !== undefined;
+    }
+    return this.#hasLog;
+  }
+
+  async #specsOf({ steps }: Plan): Promise<Map<string, TableSpec>> {
+    const specs = new Map<string, TableSpec>();
+    for (const { table } of steps) specs.set(table, (await this.cluster.table(table)).spec);
+    return specs;
   }
 
   async ingest(tables: readonly LoadTable[], plan: Plan): Promise<void> {
     this.#checkOpen();
-    return this.#journal.runWork((session) => ingest(session, tables, plan));
+    const specs = plan.unlogged || !(await this.#isLogged()) ? undefined : await this.#specsOf(plan);
+    return this.#journal.runWork((session) => ingest(session, tables, plan, specs));
   }
 
   async countDeadLocks(remove: boolean): Promise<number> {
