@@ -133,7 +133,8 @@ export async function* sendChanges(
       sent = message.position ?? sent;
       waitMs = SHORTEST_WAIT_MS;
     }
-    seen = sent > last ? sent : last;
+    seen = last;
+    if (sent > seen) seen = sent;
   }
 }
 
