@@ -8,6 +8,8 @@ export interface Settings {
   readonly config: Config;
   /** Place of the directory: its folder, absolute, or an `hbase://` URL. */
   readonly store: string;
+  /** Path of the configuration file, if there is one. */
+  readonly file?: string | undefined;
 }
 
 /** Settings that every command on a directory takes as flags. `serve` and `config` take all settings. */
@@ -54,11 +56,11 @@ export function loadSettings(command: Command): LoadedConfig {
 
 /** Returns the settings of a command that needs a directory. `fallback` is its default folder. */
 export function resolveSettings(command: Command, defaultFolder?: string): Settings {
-  const { config } = loadSettings(command);
+  const { config, file } = loadSettings(command);
   const store = config.store ?? config.data ?? (defaultFolder === undefined ? undefined : resolve(defaultFolder));
   if (store === undefined)
     throw new UsageError(
       "no data folder: give '--data <dir>' or '--store <url>', or set 'data' or 'store' in the configuration file, or ROWAN_DATA or ROWAN_STORE",
     );
-  return { config, store };
+  return { config, store, file };
 }

@@ -83,7 +83,7 @@ export class SettingsReloader {
       const { changes, liveValues } = compareConfigs(config, loaded.config);
       requireNoConflict(withValues(config, liveValues));
       const names = changes.map(({ name }) => name);
-      await requireNamed(loaded.config, names, this.#schema);
+      await requireNamed(loaded, names, this.#schema);
       const newChanges = this.#logChanges(changes, requestedBy);
       // The end of the audit log is recorded where the log ends, its begin where it begins.
       const auditLog = config.auditLog.output === 'off' ? config.auditLog : { ...config.auditLog };

@@ -60,7 +60,7 @@ function anotherValue(name: SettingName, path: string): AnyValue {
     case 'schedule':
       return '1 2 3 4 5';
     case 'output':
-      return `${path}/lines.log`;
+      return `${path}/${name}.log`;
     case 'path':
       return path;
     case 'text':
@@ -75,6 +75,11 @@ interface UnusablePaths {
   readonly folder: string;
   readonly none: string;
   readonly empty: string;
+  /** Files that are there for something else than a log: that of the store, a link to it, the configuration, the key. */
+  readonly storeFile: string;
+  readonly storeLink: string;
+  readonly config: string;
+  readonly key: string;
   /** Certificate and key in DER. */
   readonly derCert: string;
   readonly derKey: string;
@@ -85,7 +90,7 @@ interface UnusablePaths {
  * by the directory, come with the reason.
  */
 function refusedValues(name: SettingName, paths: UnusablePaths): readonly (string | readonly [string, RegExp])[] {
-  const { folder, none, empty, derCert, derKey } = paths;
+  const { folder, none, empty, storeFile, storeLink, config, key, derCert, derKey } = paths;
   const noFolder = [
     [none, /no such file or folder/],
     [empty, /is not a folder/],
@@ -137,6 +142,12 @@ function refusedValues(name: SettingName, paths: UnusablePaths): readonly (strin
       return [
         [folder, /is a folder, not a file/],
         [`${none}/x`, /no such file or folder/],
+        [storeFile, /data\.mdb: is in the data folder; choose another file$/],
+        [`${storeFile}.new`, /data\.mdb\.new: is in the data folder/],
+        [storeLink, /: is no text, so no log; choose another file$/],
+        [config, /each\.yaml: is the configuration file; choose another file$/],
+        [key, /: is the file of tls\.key; choose another file$/],
+        [derCert, /cert\.der: is no text, so no log; choose another file$/],
       ];
     case 'passwords.policy':
     case 'dropfolder.as':
@@ -402,10 +413,15 @@ describe('cli: settings that change while the server runs', () => {
     needs(this, 'openssl');
     const { cert, key } = makeCertificate(sandbox.folder);
     const folder = sandbox.path('unusable');
+    const config = sandbox.path('each.yaml');
     const paths: UnusablePaths = {
       folder,
       none: sandbox.path('nowhere'),
       empty: sandbox.path('empty'),
+      storeFile: `${sandbox.data}/data.mdb`,
+      storeLink: sandbox.path('link'),
+      config,
+      key,
       derCert: sandbox.path('cert.der'),
       derKey: sandbox.path('key.der'),
     };
@@ -416,7 +432,7 @@ describe('cli: settings that change while the server runs', () => {
       ['pkey', key, paths.derKey],
     ] as const)
       expect(await run('openssl', [command, '-in', pem, '-out', der, '-outform', 'DER'])).to.include({ code: 0 });
-    const config = sandbox.path('each.yaml');
+    symlinkSync(paths.storeFile, paths.storeLink);
     const lines = [`data: ${sandbox.data}`, 'listen: ldap://127.0.0.1:0', `tls.cert: ${cert}`, `tls.key: ${key}`];
     const text = `${lines.join('\n')}\n`;
     writeFileSync(config, text);
@@ -455,7 +471,11 @@ describe('cli: settings that change while the server runs', () => {
       expect(stderr).to.match(/^rowan: the server \(pid \d+\) refuses the change, .*each.yaml is as it was before: /);
       expect(stderr).to.include(`before: ${name}`);
     }
+    const both = ['accessLog.output', paths.none, 'auditLog.output', paths.none];
     // Without --force the command finds the same before it asks.
+    expect((await rowan(['config', 'set', ...both, '--config', config])).stderr).to.match(
+      /^rowan: accessLog.output: .*nowhere: is the file of auditLog.output; choose another file; nothing is changed/,
+    );
     const refused = await rowan(['config', 'set', 'auditLog.output', folder, '--config', config]);
     expect(`${refused.code} ${refused.stderr}`).to.match(
       /^2 rowan: auditLog.output: .* is a folder, not a file; nothing/,

@@ -289,6 +289,27 @@ describe('cli: logs', () => {
     ]);
   });
 
+  it('no log takes the file of the store: no server starts, and no command writes to it', async () => {
+    const file = `${sandbox.data}/data.mdb`;
+    const told = `${file}: is in the data folder; choose another file`;
+    for (const setting of ['accessLog.output', 'auditLog.output']) {
+      const config = sandbox.path('mistaken.yaml');
+      writeFileSync(config, `data: ${sandbox.data}\n${setting}: ${file}\nlisten: ldap://127.0.0.1:0\n`);
+      expect(await rowan(['serve', '--config', config])).to.include({
+        code: 1,
+        stderr: `rowan: ${setting}: ${told}\n`,
+      });
+      const { code, stdout } = await rowan(['doctor', '--config', config]);
+      expect(code).to.equal(1);
+      expect(stdout).to.include(`fault    settings     ${setting}: ${told}\n`);
+      const changed = await rowan(['passwd', ADA, '--generate', '--config', config]);
+      expect(changed.code).to.equal(0);
+      const mistake = `the audit log cannot be written: ${file}: is no text, so no log; choose another file`;
+      expect(changed.stderr.includes(mistake)).to.equal(setting === 'auditLog.output');
+      expect(readFileSync(file).includes('# command:')).to.equal(false);
+    }
+  });
+
   it('fail2ban counts each failed bind with its address, by the documented filter', async function () {
     needs(this, 'fail2ban');
     const filter = sandbox.path('rowan.conf');

@@ -87,8 +87,9 @@ async function editAndReload(command: Command, edits: readonly SettingEdit[]): P
   if (twice) throw new UsageError(`${twice.name} is given twice`);
   await withFileLock(file, async () => {
     const edited = edit(file, edits);
-    if (command.getOptionValue('force') !== true) await requireFiles(edited);
-    const clients = await ControlClient.findAll(findingConfig(command, edited));
+    const finding = findingConfig(command, edited);
+    if (command.getOptionValue('force') !== true) await requireFiles(edited, finding);
+    const clients = await ControlClient.findAll(finding);
     replaceConfigFile(file, edited.text);
     if (clients.length === 0)
       process.stdout.write(`${file} is changed; no server was found that runs, the next one reads it at its start\n`);
@@ -109,11 +110,11 @@ function edit(file: string, edits: readonly SettingEdit[]): EditedConfig {
 }
 
 /** Throws `UsageError` when what a changed setting names cannot be used. A server that runs checks again. */
-async function requireFiles({ edits, config }: EditedConfig): Promise<void> {
+async function requireFiles({ file, edits, config }: EditedConfig, { data }: Config): Promise<void> {
   const names = edits.map(({ name }) => name);
   // Loaded on demand, so that "rowan config" starts faster.
   const { requireNamed } = await import('../doctor/named-files.js');
-  await requireNamed(config, names).catch((error) => {
+  await requireNamed({ config: { ...config, data: config.data ?? data }, file }, names).catch((error) => {
     const hint = 'nothing is changed (--force changes the file all the same)';
     throw new UsageError(`${describeError(error)}; ${hint}`, { cause: error });
   });

@@ -106,12 +106,12 @@ export async function serve(
   const { createLog, logUncaught } = await import('../log.js');
   const { beginLines } = await import('../lmdb-texts.js');
   const { closeHttpServer, openControlServer } = await import('../http/control-server.js');
-  const { requireAuditLog } = await import('../doctor/named-files.js');
+  const { requireLogs } = await import('../doctor/named-files.js');
   const { startRotation } = await import('../../server/logs/rotation.js');
   const log = createLog(settings.config);
   logUncaught(log);
   await warnOfFileLimit(settings.config, log);
-  await requireAuditLog(settings.config);
+  await requireLogs(settings);
   await completeCopy(settings, log);
   const directory = await openDirectory(settings, { follows: true });
   if (settings.config.store === undefined) beginLines(settings.store);

@@ -31,6 +31,7 @@ export interface ConfigSources {
 
 export interface LoadedConfig {
   readonly config: Config;
+  readonly file: string | undefined;
   /** Origins by name: `default`, `rowan.yaml:12`, `ROWAN_LISTEN` or `--listen`. */
   readonly origins: ReadonlyMap<SettingName, string>;
   /** Messages for the user, such as variables that look like settings but are none. */
@@ -133,5 +134,5 @@ export function loadConfig(sources: ConfigSources = {}): LoadedConfig {
       problems.push(`${describePlace(name, origins.get(name))} ${message}`);
   }
   if (problems.length > 0) throw new ConfigError(problems);
-  return { config, origins, warnings };
+  return { config, file, origins, warnings };
 }

@@ -1,10 +1,11 @@
-import { constants } from 'node:fs';
+import { constants, statSync } from 'node:fs';
 import { access, stat } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { dirname, isAbsolute } from 'node:path';
 import { pino } from 'pino';
 import { readMapping } from '../../dropfolder/csv-mapping.js';
 import type { Schema } from '../../schema/index.js';
 import { readTls } from '../../server/listen/tls-material.js';
+import { isText } from '../../server/logs/line-file.js';
 import { Quality } from '../../server/passwords/quality.js';
 import { SecondFactor } from '../../server/passwords/second-factor.js';
 import { type Config, type SettingName, settingNames, settingValue } from '../../server/settings/index.js';
@@ -25,8 +26,11 @@ const EXAMINED = [
 const REMEDY = 'correct the setting, or make what it names and let the user of the server use it';
 const silentLog = pino({ level: 'silent' });
 
-/** Throws when what a setting names cannot be used. With `schema`, that of the directory, it is asked in the server. */
-type Check = (config: Config, schema?: Schema) => unknown;
+/**
+ * Throws when what a setting names cannot be used. With `schema`, that of the directory, it is asked in the server.
+ * `file`: the configuration file.
+ */
+type Check = (config: Config, schema?: Schema, file?: string) => unknown;
 
 const requirePasswordChecks: Check = (config) => new Quality(config, silentLog).requireUsable();
 const requireSchema: Check = (config, schema) => {
@@ -61,16 +65,23 @@ const CHECKS: Readonly<Partial<Record<SettingName, Check>>> = {
     schema ? readMapping(dropfolder.mapping!, schema) : access(dropfolder.mapping!, constants.R_OK),
   'schema.folders': requireSchema,
   'schema.nis': requireSchema,
-  'accessLog.output': ({ accessLog }) => requireLogFile(accessLog.output),
-  'auditLog.output': requireAuditLog,
+  'accessLog.output': (config, _schema, file) => {
+    requireOwnFile(config, 'accessLog.output', file);
+    return requireLogFile(config.accessLog.output);
+  },
+  'auditLog.output': (config, _schema, file) => requireAuditLog(config, file),
 };
 
 /** Throws an error that begins with the setting when what one of the settings names cannot be used. */
-export async function requireNamed(config: Config, names: readonly SettingName[], schema?: Schema): Promise<void> {
+export async function requireNamed(
+  { config, file }: Omit<Settings, 'store'>,
+  names: readonly SettingName[],
+  schema?: Schema,
+): Promise<void> {
   for (const name of names) {
     if (settingValue(config, name) === undefined) continue;
     try {
-      await CHECKS[name]?.(config, schema);
+      await CHECKS[name]?.(config, schema, file);
     } catch (cause) {
       const text = describeError(cause);
       const isNamed = settingNames.some((setting) => text.startsWith(`${setting}: `));
@@ -80,18 +91,44 @@ export async function requireNamed(config: Config, names: readonly SettingName[]
 }
 
 /** Checks the logs, the files for passwords and the drop folder that the settings name. */
-export async function checkNamedFiles({ config }: Settings): Promise<Finding[]> {
+export async function checkNamedFiles(settings: Settings): Promise<Finding[]> {
   const findings: Finding[] = [];
   for (const name of EXAMINED)
-    await requireNamed(config, [name]).catch((error) => findings.push(fault(describeError(error), REMEDY)));
+    await requireNamed(settings, [name]).catch((error) => findings.push(fault(describeError(error), REMEDY)));
   return findings.length > 0 ? findings : [ok('the logs, files and folders of the settings can be used')];
 }
 
+/** Throws when a server must not start with these logs. It starts without an access log that it can write. */
+export async function requireLogs({ config, file }: Settings): Promise<void> {
+  requireOwnFile(config, 'accessLog.output', file);
+  await requireAuditLog(config, file);
+}
+
 /** Throws when the audit log cannot be written: a server that is to record its changes does not start without. */
-export async function requireAuditLog({ auditLog: { output } }: Config): Promise<void> {
+async function requireAuditLog(config: Config, file: string | undefined): Promise<void> {
+  requireOwnFile(config, 'auditLog.output', file);
+  const { output } = config.auditLog;
   await requireLogFile(output).catch((cause: Error) => {
     throw new CliError(`auditLog.output: ${output} cannot be written: ${describeError(cause)}`, { cause });
   });
+}
+
+/** Throws when the file of a log has another purpose, so that no line must be appended to it. */
+function requireOwnFile(config: Config, name: SettingName, file: string | undefined): void {
+  const output = settingValue(config, name) as string;
+  if (!isAbsolute(output)) return;
+  const isOutput = (path: unknown) => typeof path === 'string' && isSameFile(path, output);
+  const other = settingNames.find((one) => one !== name && isOutput(settingValue(config, one)));
+  let purpose = other && `the file of ${other}`;
+  if (isOutput(file)) purpose = 'the configuration file';
+  else if (config.data !== undefined && isSameFile(config.data, dirname(output))) purpose = 'in the data folder';
+  else if (!isText(output)) purpose ??= 'no text, so no log';
+  if (purpose) throw new CliError(`${name}: ${output}: is ${purpose}; choose another file`);
+}
+
+function isSameFile(path: string, other: string): boolean {
+  const [a, b] = [path, other].map((one) => statSync(one, { throwIfNoEntry: false }));
+  return path === other || (a !== undefined && a.ino === b?.ino && a.dev === b.dev);
 }
 
 /** Throws when the file cannot be appended to, or made. Makes nothing: the file belongs to the user of the server. */

@@ -1,4 +1,4 @@
-import { closeSync, constants, fstatSync, openSync, statSync, write, writeSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readSync, statSync, write, writeSync } from 'node:fs';
 import type { Logger } from 'pino';
 import type { Statistics } from '../processes/statistics.js';
 
@@ -11,6 +11,8 @@ const CHECK_MS = 1000;
 /** A FIFO without a reader is an error instead of a wait. */
 const OPEN_FLAGS = constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NONBLOCK;
 const LF = 0x0a;
+/** Bytes at the beginning of a file by which a log is told from other files. */
+const HEAD_BYTES = 512;
 /** Permissions of a new audit log. */
 export const AUDIT_MODE = 0o600;
 
@@ -205,5 +207,16 @@ function newPending(): Buffer {
 
 /** Opens a log file for appending, and makes a new one with `mode`. Returns its descriptor. Throws when it cannot. */
 export function openLog(path: string, mode: number): number {
+  if (!isText(path)) throw new Error(`${path}: is no text, so no log; choose another file`);
   return openSync(path, OPEN_FLAGS, mode);
+}
+
+/** Whether the path has no file with a NUL byte at its beginning, such as that of a store. Throws as `openSync`. */
+export function isText(path: string): boolean {
+  if (!statSync(path, { throwIfNoEntry: false })?.isFile()) return true;
+  const fd = openSync(path, constants.O_RDONLY);
+  const head = Buffer.alloc(HEAD_BYTES);
+  const length = readSync(fd, head, 0, HEAD_BYTES, 0);
+  closeSync(fd);
+  return !head.subarray(0, length).includes(0);
 }
