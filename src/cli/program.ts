@@ -42,6 +42,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   passwd: async () => (await import('./commands/passwd.js')).addPasswd,
   account: async () => (await import('./commands/account.js')).addAccount,
   access: async () => (await import('./commands/access.js')).addAccess,
+  promote: async () => (await import('./commands/promote.js')).addPromote,
   replica: async () => (await import('./commands/replica.js')).addReplica,
   copy: async () => (await import('./commands/copy.js')).addCopy,
   hbase: async () => (await import('./commands/hbase.js')).addHBase,

@@ -21,7 +21,7 @@ export interface ReplicaRole {
 export async function completeCopy(settings: Settings, log: Logger): Promise<void> {
   const state = isHBaseUrl(settings.store) ? undefined : readReplicaState(settings.store);
   if (!state?.copy) return;
-  const store = await openStore(settings.store, settings.config, { create: true, follows: true });
+  const store = await openStore(settings.store, settings.config, { create: true, anyRole: true });
   const follower = new Follower(store, settings.store);
   follower.onChange = (status) => logStatus(log, status);
   log.info({ of: state.of.join(' ') }, 'the copy of the primary goes on');
@@ -69,11 +69,12 @@ export function replicaError(error: unknown, follower: Follower): Error {
 export function replicationRoute(
   ask: (question: Question) => Promise<Answer[]>,
   store: Store,
-  role: ReplicaRole | undefined,
+  currentRole: () => ReplicaRole | undefined,
 ): Route {
   const handle = async (): Promise<{ body: string }> => {
     const answers = await ask({ about: 'replicas' });
     const last = await lastEntry(store);
+    const role = currentRole();
     const lines = role ? describeReplica(role.follower.status) : [`primary, last change ${last}`];
     const followers = answers.flatMap(({ replicas = [] }) => replicas).sort((a, b) => a.name.localeCompare(b.name));
     for (const { name, isConnected, position, seenAt } of followers) {

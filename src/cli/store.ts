@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { splitKeys } from '../partition/upkeep/regions.js';
-import { readReplicaState } from '../replica/state-file.js';
+import { readReplicaState, writeRefusals } from '../replica/state-file.js';
 import type { Config } from '../server/settings/index.js';
 import type { Store } from '../store/contract.js';
 import { type HBaseSettings, hbaseSettings, isHBaseUrl } from '../store/hbase/settings.js';
@@ -14,6 +14,8 @@ export interface StoreOptions extends LmdbOptions {
   readonly create: boolean;
   /** Waits for locks of a crashed command or server, even beyond `hbase.operationSeconds`. */
   readonly patient?: boolean;
+  /** Writes whether or not the folder is a replica. */
+  readonly anyRole?: boolean;
 }
 
 /** Returns the settings for the `hbase://` URL `address`. Throws `UsageError` for malformed ones. */
@@ -51,9 +53,9 @@ export async function openStore(address: string, config: Config, options: StoreO
   if (!options.readOnly) noteWriter();
   if (!isHBaseUrl(address)) {
     const replica = readReplicaState(address);
-    if (replica?.copy && !options.follows)
+    if (replica?.copy && !options.follows && !options.anyRole)
       throw new CliError(`${address} is a replica whose copy is not complete; "rowan serve" goes on`);
-    return openLmdbStore(address, { ...options, replicaOf: replica?.of.join(' ') });
+    return openLmdbStore(address, { ...options, writeRefusal: options.anyRole ? undefined : writeRefusals(address) });
   }
   const settings = await readHBaseSettings(address, config);
   // Loaded on demand, since LMDB users do not need it.

@@ -1,18 +1,20 @@
-import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { ExtendedOid } from '../protocol/oids.js';
 import type { Store } from '../store/contract.js';
 import { LOG_TABLE } from '../store/log.js';
 import { isMissing } from '../store/store-error.js';
 import { Applier } from './applier.js';
+import { candidates, connectTo, request as sendRequest } from './asking.js';
 import { readHistory } from './history.js';
-import { LdapClient } from './ldap-client.js';
-import { type ReplicateRequest, replicaDn } from './primary.js';
+import type { LdapClient } from './ldap-client.js';
+import type { ReplicateRequest } from './primary.js';
 import { type ReplicaState, readReplicaState, writeReplicaState } from './state-file.js';
-import { decodeMessage, type Message, type Refusal } from './wire.js';
+import type { Message, Refusal } from './wire.js';
 
 /** Time between two tries to reach the primary, in ms. */
 const RETRY_MS = 1000;
+/** Time between two looks for a server of a newer term, in ms. */
+const LOOK_MS = 5000;
 
 /** A refusal of the primary that trying again does not change. */
 export class FollowError extends Error {
@@ -76,7 +78,7 @@ export class Follower {
   async run(signal: AbortSignal, untilCopied = false): Promise<void> {
     while (!signal.aborted) {
       let refusal: FollowError | undefined;
-      for (const url of this.#state.of) {
+      for (const url of await this.#urls()) {
         try {
           await this.#followUrl(url, signal, untilCopied);
           if (untilCopied && this.#hasCopy) return;
@@ -92,6 +94,25 @@ export class Follower {
       if (refusal) throw refusal;
       await delay(RETRY_MS, undefined, { signal }).catch(() => undefined);
     }
+  }
+
+  /** Returns the URL of the server to follow; all URLs when there is no choice. */
+  async #urls(): Promise<readonly string[]> {
+    const { of } = this.#state;
+    if (of.length === 1) return of;
+    const [best] = await candidates(of, this.#state, this.#hasCopy ? await this.#terms() : []);
+    return best ? [best.url] : of;
+  }
+
+  async #terms(): Promise<ReplicateRequest['terms']> {
+    return (await readHistory(this.#store)).terms.map((one) => ({ ...one, start: String(one.start) }));
+  }
+
+  /** Ends the connection when another server of the list is to be followed rather. */
+  async #lookAround(client: LdapClient, url: string): Promise<void> {
+    if (!this.#hasCopy) return;
+    const urls = await this.#urls();
+    if (urls.length === 1 && urls[0] !== url) client.close();
   }
 
   /** Resolves when the entry of the log with this number is applied. */
@@ -111,16 +132,16 @@ export class Follower {
   }
 
   async #followUrl(url: string, signal: AbortSignal, untilCopied: boolean): Promise<void> {
-    const { name, passwordFile, tlsCa } = this.#state;
-    const password = Buffer.from(readFileSync(passwordFile, 'utf8').replace(/\r?\n$/, ''));
-    const client = await LdapClient.connect({ url, bindDn: replicaDn(name), password, tlsCa });
+    const client = await connectTo(url, this.#state);
     this.#client = client;
     const stop = (): void => client.close();
     signal.addEventListener('abort', stop);
+    const timer = setInterval(() => void this.#lookAround(client, url).catch(() => undefined), LOOK_MS);
     try {
       if (this.#state.copy?.until === undefined && !this.#hasCopy) await this.#copy(client, url);
       await this.#follow(client, url, untilCopied);
     } finally {
+      clearInterval(timer);
       signal.removeEventListener('abort', stop);
     }
   }
@@ -165,8 +186,7 @@ export class Follower {
     const last = await lastEntry(this.#store);
     const start = BigInt((copy ?? this.#state).start ?? 0);
     const position = copy || last < start ? start : last;
-    const { terms } = await readHistory(this.#store);
-    const request = { position: String(position), terms: terms.map((one) => ({ ...one, start: String(one.start) })) };
+    const request = { position: String(position), terms: await this.#terms() };
     this.#setStatus({ position });
     await this.#receive(client, url, request, async (message) => {
       const isGroupEnd = await applier.apply(message);
@@ -198,10 +218,7 @@ export class Follower {
     request: ReplicateRequest,
     onMessage: (message: Message) => Promise<void>,
   ): Promise<void> {
-    const value = text(JSON.stringify(request));
-    await client.require({ op: 'extended', oid: ExtendedOid.replicate, value }, [], async ({ response }) => {
-      if (response.op !== 'intermediate' || !response.value) return;
-      const message = decodeMessage(response.value);
+    await sendRequest(client, request, async (message) => {
       if (message.kind === 'refused') throw new FollowError(url, message.refusal);
       await onMessage(message);
     });

@@ -47,18 +47,19 @@ export async function readHistory(reader: Reader): Promise<History> {
   return { terms, grants };
 }
 
-function termAfter({ terms }: History, last: bigint): Cell {
+function termCellAt(term: number, last: bigint): Cell {
   const start = String(last + 1n);
   const value = Buffer.from(JSON.stringify({ id: randomBytes(8).toString('hex'), start }));
-  return { family: 0, qualifier: termCell((terms.at(-1)?.term ?? 0) + 1), value };
+  return { family: 0, qualifier: termCell(term), value };
 }
 
-/** Begins a term behind the last entry. */
-export async function beginTerm(store: Store): Promise<void> {
-  const history = await readHistory(store);
-  const last = await store.settled(LOG_TABLE.name);
-  const put = [termAfter(history, last)];
+/** Begins a term behind the last entry, greater than `above`. Resolves with the term. */
+export async function beginTerm(store: Store, above = 0): Promise<number> {
+  const { terms } = await readHistory(store);
+  const term = Math.max(terms.at(-1)?.term ?? 0, above) + 1;
+  const put = [termCellAt(term, await store.settled(LOG_TABLE.name))];
   await store.commit({ steps: [{ table: META_TABLE.name, key: KEY, put }], decisive: 0 });
+  return term;
 }
 
 /** Lets a replica follow: stores the hash of its password. The first grant creates the log. */
@@ -69,7 +70,7 @@ export async function grant(store: Store, name: string, hash: Buffer): Promise<v
   if (isNew && !store.supports.atomicPlan) await delay(2 * LOG_LOOK_MS);
   const history = await readHistory(store);
   const put: Cell[] = [{ family: 0, qualifier: grantCell(name), value: hash }];
-  if (history.terms.length === 0) put.push(termAfter(history, await store.settled(LOG_TABLE.name)));
+  if (history.terms.length === 0) put.push(termCellAt(1, await store.settled(LOG_TABLE.name)));
   await store.commit({ steps: [{ table: META_TABLE.name, key: KEY, put }], decisive: 0 });
 }
 
@@ -87,6 +88,15 @@ export async function revoke(store: Store, name: string): Promise<boolean> {
   return true;
 }
 
+/** Returns the number of the first entry that two logs do not share for sure; undefined: they have the same terms. */
+export function partingOf(a: readonly Term[], b: readonly Term[]): bigint | undefined {
+  const common = a.findIndex(({ id }, i) => id !== b[i]?.id);
+  const starts = [a[common < 0 ? a.length : common], b[common < 0 ? a.length : common]].flatMap(
+    (one) => one?.start ?? [],
+  );
+  return starts.sort((x, y) => (x < y ? -1 : 1))[0];
+}
+
 /**
  * Compares the history of a replica at `position` with that of this server. Returns why the replica cannot follow;
  * undefined: it can.
@@ -97,14 +107,10 @@ export async function refusalOf(
 ): Promise<Refusal | undefined> {
   const { terms } = await readHistory(store);
   if (terms.length === 0) return { reason: 'none', text: 'no replica was granted here' };
-  let common = 0;
-  while (common < terms.length && terms[common]!.id === replica.terms[common]?.id) common++;
-  const [ours, theirs] = [terms[common], replica.terms[common]];
-  if (theirs && !ours) {
-    const text = `this server is of term ${terms.at(-1)!.term}, and there is a primary of term ${replica.terms.at(-1)!.term}`;
-    return { reason: 'stale', text };
-  }
-  const end = ours && theirs ? smaller(ours.start, theirs.start) : (ours?.start ?? theirs?.start);
+  const [newest, theirNewest] = [terms.at(-1)!.term, replica.terms.at(-1)?.term ?? 0];
+  if (theirNewest > newest)
+    return { reason: 'stale', text: `this server is of term ${newest}, and there is a primary of term ${theirNewest}` };
+  const end = partingOf(terms, replica.terms);
   if (end !== undefined && replica.position >= end) {
     const text = `the replica has entries from ${end} on that this server lacks; "rowan replica rejoin" shows and drops them`;
     return { reason: 'diverged', text, from: String(end) };
@@ -118,8 +124,4 @@ export async function gapAfter(store: Store, position: bigint): Promise<Refusal 
   const first = key?.readBigUInt64BE() ?? 1n;
   if (position + 1n >= first) return undefined;
   return { reason: 'behind', text: `the replica has the log up to ${position}; here it begins at ${first}` };
-}
-
-function smaller(a: bigint, b: bigint): bigint {
-  return a < b ? a : b;
 }

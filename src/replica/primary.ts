@@ -1,9 +1,18 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { LdapError } from '../ldap/ldap-error.js';
 import type { Store } from '../store/contract.js';
 import { LOG_TABLE } from '../store/log.js';
 import { gapAfter, readHistory, refusalOf, type Term } from './history.js';
-import { sendChanges, sendCopy } from './sender.js';
-import { encodeMessage } from './wire.js';
+import { sendChanges, sendCopy, sendTouched, tablesOf } from './sender.js';
+import { fencedText, type ReplicaState, readState, roleOf, writeReplicaState } from './state-file.js';
+import { encodeMessage, type Refusal, type ServerState } from './wire.js';
+
+/** How long a primary holds writes for a hand-over, in ms; the second step needs so much of it. */
+const HOLD_MS = 8000;
+const HOLD_MARGIN_MS = 1000;
+/** A primary that never followed another. */
+const NO_STATE: ReplicaState = { of: [], name: '', passwordFile: '' };
 
 /** DN that a replica binds with. No entry has it. */
 export function replicaDn(name: string): string {
@@ -22,6 +31,22 @@ export interface ReplicateRequest {
   readonly terms: readonly { readonly term: number; readonly id: string; readonly start: string }[];
   /** Asks for a copy. It goes on behind `lastKey` (base64) of `table`. */
   readonly copy?: { readonly table?: string; readonly lastKey?: string };
+  /**
+   * Asks for the state of the server instead of changes. `hold`: a primary lets writes wait for some seconds; `follow`:
+   * a primary that does so follows `primary` from now on.
+   */
+  readonly ask?: 'state' | 'hold' | 'follow';
+  /** URLs of the primary of the newest of `terms`. */
+  readonly urls?: readonly string[];
+  /** For `follow`. `password` and `tlsCa` are contents of files. */
+  readonly primary?: {
+    readonly of: readonly string[];
+    readonly name: string;
+    readonly password: string;
+    readonly tlsCa?: string | undefined;
+  };
+  /** Asks for the present content of the rows that these entries of a log have touched: packed rows in base64. */
+  readonly entries?: readonly string[];
 }
 
 /** A replica that follows now, or has followed since the start of this process. */
@@ -65,10 +90,19 @@ export class Primary {
 
   /** Yields the messages for a replica, until `signal` is aborted or the server ends. */
   async *messages(name: string, value: Buffer | undefined, signal: AbortSignal): AsyncGenerator<Buffer> {
-    const { position, terms, copy } = parseRequest(value);
-    const refusal = !copy
-      ? await refusalOf(this.#store, { terms, position })
-      : copy.table !== undefined && (await gapAfter(this.#store, position));
+    const request = parseRequest(value);
+    const { position, terms, copy, ask, entries } = request;
+    this.#noteTerm(name, terms, request.urls, (await readHistory(this.#store)).terms);
+    if (entries) {
+      yield* sendTouched(this.#store, entries);
+      return;
+    }
+    if (ask) {
+      if (ask !== 'state') await this.#handOver(request);
+      yield encodeMessage({ kind: 'state', state: await this.#state() });
+      return;
+    }
+    const refusal = this.#fencedRefusal() ?? (await this.#refusal(request));
     if (refusal) {
       yield encodeMessage({ kind: 'refused', refusal });
       return;
@@ -76,6 +110,71 @@ export class Primary {
     const until = AbortSignal.any([signal, this.#closing.signal]);
     if (copy) yield* this.#copy(copy, until);
     else yield* this.#follow(name, position, until);
+  }
+
+  async #refusal({ position, terms, copy }: ParsedRequest): Promise<Refusal | undefined> {
+    if (!copy) return refusalOf(this.#store, { terms, position });
+    return copy.table === undefined ? undefined : gapAfter(this.#store, position);
+  }
+
+  get #role(): ReplicaState | undefined {
+    const { folder } = this.#store;
+    return folder === undefined ? undefined : readState(folder);
+  }
+
+  /** Refuses writes from now on, if this is a primary and the replica knows of a newer term. */
+  #noteTerm(name: string, terms: readonly Term[], urls: readonly string[] | undefined, ours: readonly Term[]): void {
+    const { folder } = this.#store;
+    const term = terms.at(-1)?.term ?? 0;
+    const state = this.#role;
+    // The hand-over is complete: the server to which writes go takes them.
+    if (folder !== undefined && state?.heldUntil && roleOf(state) === 'replica' && urls)
+      writeReplicaState(folder, { ...state, heldUntil: undefined });
+    if (folder === undefined || ours.length === 0 || term <= ours.at(-1)!.term) return;
+    if (roleOf(state) !== 'primary' && !(state?.newer && term > state.newer.term)) return;
+    const newer = { term, toldBy: name, urls: urls ?? [] };
+    writeReplicaState(folder, { ...(state ?? NO_STATE), role: 'fenced', newer });
+  }
+
+  #fencedRefusal(): Refusal | undefined {
+    const state = this.#role;
+    return state?.role === 'fenced' ? { reason: 'stale', text: fencedText(state) } : undefined;
+  }
+
+  /**
+   * Hands over to the replica that asks, in two steps: holds writes, so that the replica gets the last ones, then
+   * follows the replica. Without the second step, writes go on after `HOLD_MS`.
+   */
+  async #handOver({ ask, primary }: ParsedRequest): Promise<void> {
+    const { folder } = this.#store;
+    const state = this.#role;
+    if (folder === undefined || roleOf(state) !== 'primary')
+      throw new LdapError('unwillingToPerform', 'this server is not the primary, so it cannot hand over');
+    if (ask === 'hold') {
+      writeReplicaState(folder, { ...(state ?? NO_STATE), role: 'primary', heldUntil: Date.now() + HOLD_MS });
+      // Waits for the transactions of all processes that have begun before.
+      await this.#store.commit({ steps: [], decisive: 0, unlogged: true });
+      this.#store.renewReads?.();
+    } else {
+      if (!primary || (state?.heldUntil ?? 0) < Date.now() + HOLD_MARGIN_MS)
+        throw new LdapError('busy', 'the hand-over took too long, and this server is still the primary; try again');
+      const { password, tlsCa, ...access } = primary;
+      const passwordFile = join(folder, 'replica.password');
+      writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 });
+      const caFile = tlsCa === undefined ? undefined : join(folder, 'replica-ca.pem');
+      if (caFile !== undefined) writeFileSync(caFile, tlsCa!, { mode: 0o600 });
+      writeReplicaState(folder, { ...access, passwordFile, tlsCa: caFile, heldUntil: Date.now() + HOLD_MS });
+    }
+  }
+
+  async #state(): Promise<ServerState> {
+    const { terms } = await readHistory(this.#store);
+    return {
+      role: roleOf(this.#role),
+      terms: terms.map((one) => ({ ...one, start: String(one.start) })),
+      tables: (await tablesOf(this.#store)).map(({ name }) => name),
+      last: String(terms.length > 0 ? await this.#store.settled(LOG_TABLE.name) : 0n),
+    };
   }
 
   async *#copy({ table, lastKey }: NonNullable<ReplicateRequest['copy']>, until: AbortSignal): AsyncGenerator<Buffer> {
@@ -94,6 +193,8 @@ export class Primary {
     this.#followers.set(name, status);
     const checkRight = async (): Promise<void> => {
       if (!(await this.grantOf(name))) throw new LdapError('insufficientAccessRights', `${name} may follow no longer`);
+      const refusal = this.#fencedRefusal();
+      if (refusal) throw new LdapError('unwillingToPerform', refusal.text);
     };
     try {
       yield* sendChanges(this.#store, position, { signal: until, checkRight });
@@ -109,14 +210,23 @@ export class Primary {
   }
 }
 
-function parseRequest(value: Buffer | undefined): {
+interface ParsedRequest extends Omit<ReplicateRequest, 'position' | 'terms' | 'entries'> {
   readonly position: bigint;
   readonly terms: readonly Term[];
-  readonly copy: ReplicateRequest['copy'];
-} {
+  readonly entries: readonly Buffer[] | undefined;
+}
+
+function parseRequest(value: Buffer | undefined): ParsedRequest {
   try {
-    const { position, terms, copy } = JSON.parse(value?.toString() ?? '') as ReplicateRequest;
-    return { position: BigInt(position), terms: terms.map((one) => ({ ...one, start: BigInt(one.start) })), copy };
+    const request = JSON.parse(value?.toString() ?? '') as ReplicateRequest;
+    const { position, terms } = request;
+    if (!terms.every(({ term }) => Number.isSafeInteger(term))) throw new RangeError('a term is no number');
+    return {
+      ...request,
+      position: BigInt(position),
+      terms: terms.map((one) => ({ ...one, start: BigInt(one.start) })),
+      entries: request.entries?.map((row) => Buffer.from(row, 'base64')),
+    };
   } catch {
     throw new LdapError('protocolError', 'a request of a replica is malformed; both need the same version of Rowan');
   }

@@ -194,6 +194,16 @@ class Touches {
   }
 }
 
+/** Yields the present content of the rows that entries of a log have touched. `entries`: packed rows of the log. */
+export async function* sendTouched(store: Store, entries: readonly Buffer[]): AsyncGenerator<Buffer> {
+  yield encodeMessage({ kind: 'tables', specs: await tablesOf(store) });
+  const touches = new Touches();
+  // An embedded engine has written them: no touch depends on the number of its entry.
+  for (const row of entries) for (const touch of readTouches(counterBytes(0n), row)) touches.add(touch);
+  for await (const rows of inMessages(readTouched(store, store, touches)))
+    yield encodeMessage({ kind: 'touched', rows });
+}
+
 async function* readTouched(reader: Reader, store: Store, touches: Touches): AsyncGenerator<TouchedRow> {
   const specs = new Map((await store.tables()).map((spec) => [spec.name, spec]));
   for (const { table, key, kind, cells } of touches) {

@@ -5,7 +5,7 @@ import { EMPTY, packRow, unpackRow } from '../store/row.js';
  * Messages from a primary to a replica (docs/formats/replication.md). Each is a byte for its kind, and a list of byte
  * strings, each after its length (u32). JSON stands for what is read by people, too.
  */
-const KINDS = ['tables', 'load', 'touched', 'log', 'end', 'alive', 'refused'] as const;
+const KINDS = ['tables', 'load', 'touched', 'log', 'end', 'alive', 'refused', 'state'] as const;
 export type MessageKind = (typeof KINDS)[number];
 
 /** Where a stream is. */
@@ -33,7 +33,17 @@ export type Message =
   | { readonly kind: 'log'; readonly entries: readonly LoadRow[] }
   /** The end of a group, which is applied at once; `alive` follows no group. */
   | ({ readonly kind: 'end' | 'alive' } & StreamPosition)
-  | { readonly kind: 'refused'; readonly refusal: Refusal };
+  | { readonly kind: 'refused'; readonly refusal: Refusal }
+  | { readonly kind: 'state'; readonly state: ServerState };
+
+/** What a server says of itself. Numbers of entries are in decimal. */
+export interface ServerState {
+  readonly role: 'primary' | 'fenced' | 'replica';
+  readonly terms: readonly { readonly term: number; readonly id: string; readonly start: string }[];
+  readonly tables: readonly string[];
+  /** Number of the last entry of its log. */
+  readonly last: string;
+}
 
 /** Why a primary sends no changes. */
 export interface Refusal {
@@ -82,6 +92,8 @@ function messageStrings(message: Message): readonly Buffer[] {
       return [message.position, message.last, message.entryMs, message.nowMs].map((n) => Buffer.from(String(n)));
     case 'refused':
       return [Buffer.from(JSON.stringify(message.refusal))];
+    case 'state':
+      return [Buffer.from(JSON.stringify(message.state))];
   }
 }
 
@@ -116,6 +128,8 @@ export function decodeMessage(bytes: Buffer): Message {
     }
     case 'refused':
       return { kind, refusal: JSON.parse(strings[0]!.toString()) as Refusal };
+    case 'state':
+      return { kind, state: JSON.parse(strings[0]!.toString()) as ServerState };
     default:
       throw new RangeError(`the primary sent a message of kind ${bytes[0]}; both need the same version of Rowan`);
   }

@@ -7,8 +7,6 @@ import { slowWork } from '../password/index.js';
 import { writeDisconnection } from '../protocol/encode.js';
 import type { DecodeLimits } from '../protocol/limits.js';
 import { Writer } from '../protocol/writer.js';
-import { lastEntry } from '../replica/follower.js';
-import { readReplicaState } from '../replica/state-file.js';
 import { Budget } from './connection/budget.js';
 import { Connection, type ConnectionOwner } from './connection/connection.js';
 import { LongAdmission } from './connection/long-admission.js';
@@ -20,10 +18,9 @@ import { createReceiver, type Receiver } from './listen/receiver.js';
 import { Roster } from './listen/roster.js';
 import { readTls, type TlsMaterial } from './listen/tls-material.js';
 import { startLogs } from './logs/logs.js';
-import { ReplicaLink } from './long/primary-link.js';
+import { ReplicaRole } from './long/primary-link.js';
 import { observeWithSpans } from './observation/spans.js';
 import { EventLoopMeter } from './processes/event-loop-meter.js';
-import type { ReplicaStates } from './processes/replica-states.js';
 import type { Answer, Question, Siblings } from './processes/siblings.js';
 import type { PartFigures } from './processes/statistics.js';
 import { createServices, type Helpers, type Services } from './services/services.js';
@@ -63,8 +60,8 @@ export class RowanServer implements ConnectionOwner {
   constructor(partition: Partition, config: Config, log: Logger, helpers: Helpers = {}) {
     this.#config = config;
     const readPartFigures = () => this.#partFigures(partition);
-    const primaryLink = this.#linkToPrimary(partition, config, log);
-    this.services = createServices(partition, config, log, { ...helpers, primaryLink, readPartFigures });
+    const replica = new ReplicaRole(partition, config, log);
+    this.services = createServices(partition, config, log, { ...helpers, replica, readPartFigures });
     this.#watches = new Watches(this.services);
     this.#siblings = helpers.siblings;
     this.decodeLimits = decodeLimits(config);
@@ -72,17 +69,6 @@ export class RowanServer implements ConnectionOwner {
     this.requestBudget = new Budget(Math.max(config.limits.requestBytes, config.limits.messageBytes));
     this.longAdmission = new LongAdmission(config.limits);
     this.#endSettingsCalls = onSettingsChanged(config, (values) => this.#adoptSettings(values));
-  }
-
-  /** Returns the link to the primary if the data folder is a replica. */
-  #linkToPrimary(partition: Partition, config: Config, log: Logger): ReplicaLink | undefined {
-    const state = config.data === undefined ? undefined : readReplicaState(config.data);
-    if (!state) return undefined;
-    const readPosition = (): Promise<bigint> => {
-      partition.renewReads();
-      return lastEntry(partition.store);
-    };
-    return new ReplicaLink({ state, config, log, states: () => this.services.states as ReplicaStates, readPosition });
   }
 
   /** Takes over the live settings that are not read from the configuration at each use. */
@@ -158,8 +144,7 @@ export class RowanServer implements ConnectionOwner {
 
   /** Makes later reads see all changes that other processes made before the client sent these bytes. */
   onBytesArrived(): void {
-    const { primaryLink } = this.services;
-    if (primaryLink || (this.#siblings && !this.#siblings.isAlone)) this.services.partition.renewReads();
+    if (this.#siblings && !this.#siblings.isAlone) this.services.partition.renewReads();
   }
 
   /** Reads certificate and key again for new handshakes, or rejects and keeps the old ones. False without TLS. */
@@ -256,7 +241,7 @@ export class RowanServer implements ConnectionOwner {
   async #close(): Promise<void> {
     this.#stopListening();
     this.services.primary.close();
-    this.services.primaryLink?.close();
+    this.services.replica?.close();
     const allClosed = new Promise<void>((resolve) => {
       this.#onAllClosed = resolve;
     });

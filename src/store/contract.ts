@@ -272,6 +272,8 @@ export interface Supports {
 
 export interface Store extends Reader {
   readonly supports: Supports;
+  /** Folder of the data file, of an engine that has one. */
+  readonly folder?: string;
   /**
    * The layout of the row that this store or a snapshot of this store decoded last: the same object for the life of the
    * store. Absent when the engine keeps rows packed and decodes nothing.

@@ -11,6 +11,7 @@
  * | `damaged` | stored bytes differ from the written bytes; `table`, `key`: where, if known | `rowan check`, restore |
  * | `held` | the data is damaged, and writes are blocked until the operator releases them | `rowan check` |
  * | `format` | the data belongs to a newer Rowan, or to something else | upgrade |
+ * | `notPrimary` | another server takes the writes of this directory; the message is for clients | write there |
  * | `permission` | the folder or file may not be read or written | change the mode |
  * | `full` | no room on the device | free some, try again |
  * | `limit` | a key or value is longer than the engine accepts | nothing |
@@ -26,6 +27,7 @@ export type StoreErrorCode =
   | 'damaged'
   | 'held'
   | 'format'
+  | 'notPrimary'
   | 'permission'
   | 'full'
   | 'limit'

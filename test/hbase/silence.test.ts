@@ -108,7 +108,7 @@ describe('a server over an HBase that stands still', () => {
     serve(FOR_EVER, async (client, asked, partition) => {
       const currentPhase = () => 'serving' as const;
       const ask = async () => [{ isServing: true }];
-      const [live, ready] = healthRoutes({ currentPhase, partition, ask });
+      const [live, ready] = healthRoutes({ currentPhase, partition, ask, roleFault: () => undefined });
       const request = { query: new URLSearchParams(), signal: new AbortController().signal };
       expect((await ready!.handle(request)).status).to.equal(undefined);
       await server.suspend();

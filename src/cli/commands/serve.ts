@@ -17,6 +17,7 @@ import { openDirectory } from '../open-directory.js';
 import { configSources, directoryCommand, resolveSettings, type Settings } from '../options.js';
 import { reloadRoute, SettingsReloader, SIGHUP } from '../reload.js';
 import { completeCopy, replicationRoute, startReplica } from '../replica-role.js';
+import { promoteRoute, RoleKeeper } from '../role-keeper.js';
 import { notifyReady } from '../service-manager.js';
 import { watchRoutes } from '../watch/watch-routes.js';
 
@@ -119,14 +120,22 @@ export async function serve(
   const httpServers: Server[] = [];
   let server: ServerHandle | undefined;
   let phase: ServerPhase = 'starting';
-  const maintenance = new Maintenance(partition, settings.config, log);
-  const replica = startReplica(settings, partition.store, log);
+  let maintenance: Maintenance | undefined;
+  const setUpkeep = async (isOn: boolean): Promise<void> => {
+    await maintenance?.stop();
+    maintenance = isOn ? new Maintenance(partition, settings.config, log) : undefined;
+    maintenance?.start();
+  };
+  const roles = new RoleKeeper(
+    { settings, log, store: partition.store, setUpkeep },
+    startReplica(settings, partition.store, log),
+  );
   let endRotation: (() => void) | undefined;
   try {
     const handle = await createServer(settings, partition, log);
     server = handle;
     const ask = (question: Question) => handle.askAll(question);
-    const source = { currentPhase: () => phase, partition, ask };
+    const source = { currentPhase: () => phase, partition, ask, roleFault: () => roles.fault };
     const http = await openHttp(settings, source, log);
     if (http) httpServers.push(http.server);
     const stopReason = waitForStop();
@@ -137,7 +146,8 @@ export async function serve(
     const urls = await handle.listen();
     const routes = [
       ...watchRoutes(ask, partition.schema),
-      ...[reloadRoute(reloader), auditRoute(settings.config), replicationRoute(ask, partition.store, replica)],
+      ...[reloadRoute(reloader), auditRoute(settings.config)],
+      ...[replicationRoute(ask, partition.store, () => roles.replica), promoteRoute(roles)],
     ];
     httpServers.push(...(await openControlServer(settings, routes, log)));
     phase = 'serving';
@@ -146,9 +156,9 @@ export async function serve(
     process.stdout.write(`rowan ready: ${allUrls.join(' ')} pid ${process.pid} suffixes ${suffixes}\n`);
     onReady?.(urls);
     notifyReady(log);
-    if (!replica) maintenance.start();
+    await roles.start();
     endRotation = startRotation(settings.config, log);
-    const ended = await Promise.race([stopReason, ...(replica ? [replica.failed] : [])]);
+    const ended = await Promise.race([stopReason, roles.failed]);
     if (ended instanceof Error) throw ended;
     log.info({ reason: ended }, 'stopping');
   } finally {
@@ -157,8 +167,8 @@ export async function serve(
     await server?.close();
     await Promise.all(httpServers.map(closeHttpServer));
     partition.store.beginClose?.();
-    await maintenance.stop();
-    await replica?.stop();
+    await maintenance?.stop();
+    await roles.stop();
     await directory.close();
   }
 }

@@ -13,6 +13,8 @@ export interface HealthSource {
   currentPhase(): ServerPhase;
   readonly partition: Partition;
   readonly ask: (question: Question) => Promise<Answer[]>;
+  /** Returns why another server is to be asked; undefined: none. */
+  roleFault(): string | undefined;
 }
 
 /** Routes for load balancers and supervisors: whether the process lives, and whether a search would be answered. */
@@ -23,12 +25,12 @@ export function healthRoutes(source: HealthSource): Route[] {
   ];
 }
 
-async function readiness({ currentPhase, partition, ask }: HealthSource): Promise<HttpReply> {
+async function readiness({ currentPhase, partition, ask, roleFault }: HealthSource): Promise<HttpReply> {
   const phase = currentPhase();
   if (phase !== 'serving') return notReady(phase === 'starting' ? 'the server is starting' : 'the server is stopping');
   const answers = await ask({ about: 'serving' });
   if (!answers.some(({ isServing }) => isServing)) return notReady('no process serves');
-  const fault = await storeFault(partition);
+  const fault = roleFault() ?? (await storeFault(partition));
   return fault === undefined ? { body: 'ready\n' } : notReady(fault);
 }
 

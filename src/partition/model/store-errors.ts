@@ -1,7 +1,10 @@
 import { LdapError, type ResultName } from '../../ldap/ldap-error.js';
 import { StoreError, type StoreErrorCode } from '../../store/store-error.js';
 
-/** Result and message for each store error. Messages name no path or row; the log shows these from `cause`. */
+/**
+ * Result and message for each store error. Messages name no path or row; the log shows these from `cause`. An empty
+ * message stands for that of the error.
+ */
 const TRANSLATIONS: Record<StoreErrorCode, readonly [ResultName, string]> = {
   guard: ['busy', 'others keep changing this entry; try again'],
   noTable: ['unavailable', 'an index was dropped while it was used; try again'],
@@ -14,6 +17,7 @@ const TRANSLATIONS: Record<StoreErrorCode, readonly [ResultName, string]> = {
     'stored data is damaged: the directory is read-only until its operator has looked at it',
   ],
   format: ['other', 'stored data is of another format; see the server’s log'],
+  notPrimary: ['unavailable', ''],
   permission: ['unavailable', 'the server may not write its data; see its log'],
   full: ['unavailable', 'the server has no room left; nothing was changed'],
   limit: ['constraintViolation', 'a value or name is longer than the store takes'],
@@ -25,7 +29,7 @@ const TRANSLATIONS: Record<StoreErrorCode, readonly [ResultName, string]> = {
 export function toLdapError(error: unknown): unknown {
   if (!(error instanceof StoreError)) return error;
   const [result, message] = TRANSLATIONS[error.code];
-  return new LdapError(result, message, { cause: error });
+  return new LdapError(result, message || error.message, { cause: error });
 }
 
 /** Location of damaged data, as far as it is known. For the log only. */

@@ -116,7 +116,7 @@ export class Intake {
   #admitMessage(head: Buffer, total: number): Admission {
     const { services, session } = this.#requests;
     const requestHead = peekRequest(head, 0, total);
-    const isAnonymous = session.identity.kind === 'anonymous';
+    const isAnonymous = session.identity.kind === 'anonymous' && session.replica === undefined;
     const limitBytes = isAnonymous ? services.config.limits.unboundMessageBytes : services.config.limits.messageBytes;
     if (!requestHead || requestHead.op === 'unbind' || requestHead.op === 'abandon') {
       if (total > Math.min(limitBytes, SMALL_REQUEST_BYTES))

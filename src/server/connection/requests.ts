@@ -130,7 +130,7 @@ export class Requests {
     const { id, op } = request;
     const refusal = this.operations.isOutstanding(id) ? messageIdInUseError(id) : this.kindRefusal(op);
     if (refusal) this.#fail(operation, refusal);
-    else if (this.services.primaryLink && op !== 'search' && op !== 'compare')
+    else if (op !== 'search' && op !== 'compare' && this.services.primaryLink)
       this.#track(operation, this.#forward(operation, request.bytes));
     else this.#track(operation, this.#runLong(operation, request));
   }
@@ -182,11 +182,10 @@ export class Requests {
   /** Runs an operation here, or at the primary if this server is a replica. */
   #runWhereDue(operation: Operation, request: AnsweredRequest, message: RequestMessage): Maybe<Outcome> {
     if (request.op === 'extended' && request.oid === ExtendedOid.forward) return runForwarded(operation, request.value);
-    const { primaryLink } = this.services;
-    if (!primaryLink) return this.#run(operation, request);
-    if (request.op === 'bind') return this.#bindAtReplica(operation, request, message);
     if (request.op === 'search' || request.op === 'compare') return this.#run(operation, request);
     if (request.op === 'extended' && !WRITING_OIDS.has(request.oid)) return this.#run(operation, request);
+    if (!this.services.primaryLink) return this.#run(operation, request);
+    if (request.op === 'bind') return this.#bindAtReplica(operation, request, message);
     return this.#forward(operation, encodeLongRequest(message).bytes);
   }
 

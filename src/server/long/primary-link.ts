@@ -1,13 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { LdapError, ResultCode, type ResultName, resultName } from '../../ldap/ldap-error.js';
+import type { Partition } from '../../partition/index.js';
 import type { Request } from '../../protocol/ldap-messages.js';
 import { ExtendedOid } from '../../protocol/oids.js';
+import { lastEntry } from '../../replica/follower.js';
 import { connectToPrimary, type LdapClient, RefusedError } from '../../replica/ldap-client.js';
 import { encodePlain } from '../../replica/plain.js';
-import type { ReplicaState } from '../../replica/state-file.js';
-import type { LongRequest, LongResult, PrimaryLink } from '../processes/long-request.js';
-import type { ReplicaStates } from '../processes/replica-states.js';
+import { type ReplicaState, roleOf, stateReader } from '../../replica/state-file.js';
+import type { LongRequest, LongResult, PrimaryLink, ReplicaServices } from '../processes/long-request.js';
+import { ReplicaStates, type StateDirectory } from '../processes/replica-states.js';
 import type { Config } from '../settings/index.js';
 import { decodeForwardedResult, encodeForwarded } from './forwarded.js';
 
@@ -46,6 +48,15 @@ export class ReplicaLink implements PrimaryLink {
   close(): void {
     this.#closing.abort();
     this.#client?.close();
+  }
+
+  /** Whether the link goes where a replica with this state goes. */
+  follows({ role, of, name, passwordFile }: ReplicaState): boolean {
+    const { state } = this.#options;
+    return (
+      role === state.role &&
+      [of.join(' '), name, passwordFile].join() === [state.of.join(' '), state.name, state.passwordFile].join()
+    );
   }
 
   async run(request: LongRequest): Promise<LongResult> {
@@ -131,4 +142,52 @@ export class ReplicaLink implements PrimaryLink {
 
 async function handOn(client: LdapClient, value: Buffer): Promise<void> {
   await client.require({ op: 'extended', oid: ExtendedOid.handOn, value });
+}
+
+/** The role of a server whose data folder may be a replica, and may become one or cease to be one while it serves. */
+export class ReplicaRole implements ReplicaServices {
+  readonly #partition: Partition;
+  readonly #config: Config;
+  readonly #log: Logger;
+  readonly #readState: () => ReplicaState | undefined;
+  #state: ReplicaState | undefined;
+  #link: ReplicaLink | undefined;
+  #states: ReplicaStates | undefined;
+
+  constructor(partition: Partition, config: Config, log: Logger) {
+    this.#partition = partition;
+    this.#config = config;
+    this.#log = log;
+    this.#readState = config.data === undefined ? () => undefined : stateReader(config.data);
+  }
+
+  get link(): ReplicaLink | undefined {
+    const state = this.#readState();
+    if (state !== this.#state) this.#adopt(state);
+    return this.#link;
+  }
+
+  get states(): StateDirectory {
+    return (this.link && this.#states) ?? this.#partition;
+  }
+
+  #adopt(state: ReplicaState | undefined): void {
+    this.#state = state;
+    const isSame = this.#link && state && this.#link.follows(state);
+    if (isSame) return;
+    this.close();
+    if (!state || roleOf(state) !== 'replica') return;
+    const readPosition = (): Promise<bigint> => {
+      this.#partition.renewReads();
+      return lastEntry(this.#partition.store);
+    };
+    const options = { state, config: this.#config, log: this.#log, states: () => this.#states!, readPosition };
+    this.#link = new ReplicaLink(options);
+    this.#states = new ReplicaStates(this.#partition, this.#link);
+  }
+
+  close(): void {
+    this.#link?.close();
+    this.#link = undefined;
+  }
 }

@@ -3,6 +3,7 @@ import type { RequestDescription } from '../observation/request-description.js';
 import type { Maybe } from '../words/maybe.js';
 import type { Outcome } from '../words/outcome.js';
 import type { Identity } from '../words/session.js';
+import type { StateDirectory } from './replica-states.js';
 
 /** A request that would block the event loop for long. Plain data, which can be posted to another thread. */
 export interface LongRequest {
@@ -77,5 +78,13 @@ export interface PrimaryLink {
   run(request: LongRequest): Promise<LongResult>;
   /** Hands on what another replica has recorded of binds. */
   handOn(states: Buffer): Promise<void>;
+  close(): void;
+}
+
+/** What the operations of a server need that may be a replica. */
+export interface ReplicaServices {
+  /** Undefined: this server is no replica now. */
+  readonly link: PrimaryLink | undefined;
+  readonly states: StateDirectory;
   close(): void;
 }

@@ -16,8 +16,8 @@ import { PasswordHashing } from '../passwords/password-hashing.js';
 import { Policies } from '../passwords/policies.js';
 import { Quality } from '../passwords/quality.js';
 import { SecondFactor } from '../passwords/second-factor.js';
-import type { LongWorker, PrimaryLink } from '../processes/long-request.js';
-import { ReplicaStates, type StateDirectory } from '../processes/replica-states.js';
+import type { LongWorker, PrimaryLink, ReplicaServices } from '../processes/long-request.js';
+import type { StateDirectory } from '../processes/replica-states.js';
 import type { Siblings } from '../processes/siblings.js';
 import { type PartFigures, Statistics } from '../processes/statistics.js';
 import { type Config, onSettingsChanged } from '../settings/index.js';
@@ -99,14 +99,15 @@ export interface Services {
   readonly failedBinds: FailedBinds;
   /** Sends changes to replicas. */
   readonly primary: Primary;
-  /** Runs writes at the primary; undefined: this server is no replica. */
+  /** Runs writes at the primary; undefined: this server is no replica now. */
   readonly primaryLink: PrimaryLink | undefined;
   readonly states: StateDirectory;
+  readonly replica: ReplicaServices | undefined;
   readonly virtual: VirtualEntries;
 }
 
 /** The other processes and threads of the server, and the figures of its parts. */
-export interface Helpers extends Partial<Pick<Services, 'siblings' | 'longWorker' | 'primaryLink'>> {
+export interface Helpers extends Partial<Pick<Services, 'siblings' | 'longWorker' | 'replica'>> {
   readPartFigures?(): PartFigures;
 }
 
@@ -114,7 +115,7 @@ export function createServices(
   partition: Partition,
   config: Config,
   log: Logger,
-  { siblings, longWorker, primaryLink, readPartFigures }: Helpers = {},
+  { siblings, longWorker, replica, readPartFigures }: Helpers = {},
 ): Services {
   const { schema } = partition;
   logOutages(partition, log);
@@ -144,11 +145,16 @@ export function createServices(
     secondFactor: new SecondFactor(config.passwords.totpKey, log),
     pageCookies: new PageCookies(partition, config.limits),
     slowSearches: new SlowSearches(config.log, log),
-    searchTally: primaryLink ? undefined : createTally(partition, config, log),
+    searchTally: replica?.link ? undefined : createTally(partition, config, log),
     failedBinds: new FailedBinds(schema, log),
     primary: new Primary(partition.store),
-    primaryLink,
-    states: primaryLink ? new ReplicaStates(partition, primaryLink) : partition,
+    replica,
+    get primaryLink(): PrimaryLink | undefined {
+      return replica?.link;
+    },
+    get states(): StateDirectory {
+      return replica?.states ?? partition;
+    },
     virtual: new VirtualEntries(partition, config, statistics, siblings),
   };
   onSettingsChanged(config, (values) => {
@@ -159,7 +165,7 @@ export function createServices(
     hashing.policy = hashPolicyOf(config);
     if (hasChanged('indexes.') || hasChanged('log.')) {
       void services.searchTally?.flush();
-      services.searchTally = primaryLink ? undefined : createTally(partition, config, log);
+      services.searchTally = replica?.link ? undefined : createTally(partition, config, log);
     }
   });
   return services;

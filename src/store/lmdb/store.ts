@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Transaction } from 'lmdb';
 import { lastRowNumber } from '../append.js';
 import type { CommitStats, LoadTable, Maybe, Plan, RowLayout, Snapshot, Store, TableSpec } from '../contract.js';
@@ -12,11 +13,14 @@ import { LmdbReader } from './read/lmdb-reader.js';
 import { Committer } from './write/committer.js';
 import { WriteHold } from './write/hold.js';
 
+/** Time between two looks whether a momentary refusal is over, in ms. */
+const MOMENT_MS = 20;
+
 /** The LMDB engine. Reads are synchronous. Writers are serialized here, and across processes by LMDB's lock. */
 export class LmdbStore extends LmdbReader implements Store {
   readonly supports = { atomicPlan: true, snapshot: true, processes: true, durable: true } as const;
   readonly #readOnly: boolean;
-  readonly #replicaOf: string | undefined;
+  readonly #writeRefusal: LmdbOptions['writeRefusal'];
   readonly #follows: boolean;
   readonly #failpoint: Failpoint | undefined;
   readonly #hold: WriteHold;
@@ -29,15 +33,20 @@ export class LmdbStore extends LmdbReader implements Store {
 
   constructor(env: Environment, options: LmdbOptions) {
     super(env);
-    const { readOnly = false, replicaOf, follows = false, evenIfDamaged = false, failpoint } = options;
+    const { readOnly = false, writeRefusal, follows = false, evenIfDamaged = false, failpoint } = options;
     this.#readOnly = readOnly;
-    this.#replicaOf = replicaOf;
+    this.#writeRefusal = writeRefusal;
     this.#follows = follows;
     this.#evenIfDamaged = evenIfDamaged;
     this.#failpoint = failpoint;
     this.#hold = new WriteHold(env.folder);
-    this.#committer = new Committer(env, (task) => this.#exclusive(task), failpoint);
+    const checkPlan = (plan: Plan): void => this.#checkPrimary(plan);
+    this.#committer = new Committer(env, (task) => this.#exclusive(task), checkPlan, failpoint);
     this.#ingester = new Ingester(env.folder, failpoint);
+  }
+
+  get folder(): string {
+    return this.env.folder;
   }
 
   get rowLayout(): RowLayout {
@@ -53,7 +62,7 @@ export class LmdbStore extends LmdbReader implements Store {
   }
 
   async createTable(spec: TableSpec): Promise<void> {
-    this.#checkWritable();
+    this.#checkWritable({ unlogged: this.#follows });
     const checkedSpec = checkSpec(spec);
     const { name } = checkedSpec;
     await this.#exclusive(async () => {
@@ -75,7 +84,7 @@ export class LmdbStore extends LmdbReader implements Store {
   }
 
   async dropTable(name: string): Promise<void> {
-    this.#checkWritable();
+    this.#checkWritable({ unlogged: this.#follows });
     await this.#exclusive(async () => {
       const { env } = this;
       if (!env.isCurrent()) env.reloadTables();
@@ -115,12 +124,18 @@ export class LmdbStore extends LmdbReader implements Store {
   }
 
   async commit(plan: Plan): Promise<void> {
-    this.#checkWritable(plan.unlogged);
-    await this.#committer.commit(plan);
+    await this.#untilWritable(plan);
+    try {
+      await this.#committer.commit(plan);
+    } catch (error) {
+      if (!(error instanceof StoreError) || error.code !== 'notPrimary') throw error;
+      // Writes were refused while the plan waited for its transaction.
+      await this.commit(plan);
+    }
   }
 
   async ingest(tables: readonly LoadTable[], plan: Plan): Promise<void> {
-    this.#checkWritable(plan.unlogged);
+    await this.#untilWritable(plan);
     // The ingest thread takes LMDB's write lock like another process.
     await this.#ingester.ingest(tables, plan);
     // The present read transaction may have begun before the batch was written.
@@ -161,11 +176,19 @@ export class LmdbStore extends LmdbReader implements Store {
     return result;
   }
 
-  /** `isReplicated`: the primary of this replica has sent the write. */
-  #checkWritable(isReplicated = true): void {
+  async #untilWritable(plan: Plan): Promise<void> {
+    while (!plan.unlogged && this.#writeRefusal?.()?.isMomentary) await delay(MOMENT_MS);
+    this.#checkWritable(plan);
+  }
+
+  #checkPrimary(plan?: Pick<Plan, 'unlogged'>): void {
+    const refusal = plan?.unlogged ? undefined : this.#writeRefusal?.();
+    if (refusal) throw new StoreError('notPrimary', refusal.text);
+  }
+
+  #checkWritable(plan: Pick<Plan, 'unlogged'>): void {
     this.checkOpen();
-    if (this.#replicaOf !== undefined && !(this.#follows && isReplicated))
-      throw new StoreError('permission', `this is a replica of ${this.#replicaOf}: change the directory there`);
+    this.#checkPrimary(plan);
     if (this.#readOnly) throw new StoreError('permission', `store in ${this.env.folder} was opened to read only`);
     if (!this.#evenIfDamaged) this.#hold.check();
   }

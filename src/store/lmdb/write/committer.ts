@@ -45,6 +45,7 @@ export class Committer {
   readonly stats = { batches: 0, plans: 0, ms: 0 };
   readonly #env: Environment;
   readonly #exclusive: <R>(task: () => Promise<R>) => Promise<R>;
+  readonly #checkPlan: (plan: Plan) => void;
   readonly #failpoint: Failpoint | undefined;
   #queue: Job[] = [];
   #runPromise: Promise<void> | undefined;
@@ -54,9 +55,16 @@ export class Committer {
   /** Ends the wait for more plans. */
   #stopGathering: (() => void) | undefined;
 
-  constructor(env: Environment, exclusive: <R>(task: () => Promise<R>) => Promise<R>, failpoint?: Failpoint) {
+  /** `checkPlan` is called inside the transaction, and throws why the plan is refused. */
+  constructor(
+    env: Environment,
+    exclusive: <R>(task: () => Promise<R>) => Promise<R>,
+    checkPlan: (plan: Plan) => void,
+    failpoint?: Failpoint,
+  ) {
     this.#env = env;
     this.#exclusive = exclusive;
+    this.#checkPlan = checkPlan;
     this.#failpoint = failpoint;
   }
 
@@ -159,6 +167,7 @@ export class Committer {
 
   #stagePlan(stage: Stage<LmdbTable>, plan: Plan): unknown {
     try {
+      this.#checkPlan(plan);
       stage.apply(plan, logOf(this.#env, plan));
       return undefined;
     } catch (error) {
