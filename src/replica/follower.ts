@@ -134,6 +134,7 @@ export class Follower {
   async #followUrl(url: string, signal: AbortSignal, untilCopied: boolean): Promise<void> {
     const client = await connectTo(url, this.#state);
     this.#client = client;
+    signal.throwIfAborted();
     const stop = (): void => client.close();
     signal.addEventListener('abort', stop);
     const timer = setInterval(() => void this.#lookAround(client, url).catch(() => undefined), LOOK_MS);

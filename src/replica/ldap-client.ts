@@ -6,8 +6,6 @@ import { decodeResponse } from '../protocol/decode-response.js';
 import { encodeRequest } from '../protocol/encode-request.js';
 import { Framer } from '../protocol/framing.js';
 import type { Control, Request, ResponseMessage, Result } from '../protocol/ldap-messages.js';
-import { replicaDn } from './primary.js';
-import type { ReplicaState } from './state-file.js';
 
 /** Longest message that a primary sends: a row with its cells, in bytes. */
 const MAX_MESSAGE_BYTES = 256 * 1024 * 1024;
@@ -187,18 +185,4 @@ function openSocket(url: string, tlsCa: string | undefined): Promise<Socket> {
       resolve(socket);
     });
   });
-}
-
-/** Connects to the first server of the list that answers. Rejects with what each one said. */
-export async function connectToPrimary({ of, name, passwordFile, tlsCa }: ReplicaState): Promise<LdapClient> {
-  const problems: string[] = [];
-  for (const url of of) {
-    try {
-      const password = Buffer.from(readFileSync(passwordFile, 'utf8').replace(/\r?\n$/, ''));
-      return await LdapClient.connect({ url, bindDn: replicaDn(name), password, tlsCa });
-    } catch (error) {
-      problems.push(`${(error as Error).message}`);
-    }
-  }
-  throw new Error(problems.join('; '));
 }

@@ -4,8 +4,9 @@ import { LdapError, ResultCode, type ResultName, resultName } from '../../ldap/l
 import type { Partition } from '../../partition/index.js';
 import type { Request } from '../../protocol/ldap-messages.js';
 import { ExtendedOid } from '../../protocol/oids.js';
+import { candidates, connectTo } from '../../replica/asking.js';
 import { lastEntry } from '../../replica/follower.js';
-import { connectToPrimary, type LdapClient, RefusedError } from '../../replica/ldap-client.js';
+import { type LdapClient, RefusedError } from '../../replica/ldap-client.js';
 import { encodePlain } from '../../replica/plain.js';
 import { type ReplicaState, roleOf, stateReader } from '../../replica/state-file.js';
 import type { LongRequest, LongResult, PrimaryLink, ReplicaServices } from '../processes/long-request.js';
@@ -107,11 +108,20 @@ export class ReplicaLink implements PrimaryLink {
   }
 
   async #open(): Promise<LdapClient> {
-    const client = await connectToPrimary(this.#options.state);
+    const { state } = this.#options;
+    const [best] = await candidates(state.of, state, []);
+    // None answers as it should: this says why.
+    const client = await connectTo(best?.url ?? state.of[0]!, state);
+    try {
+      await this.#options.states().handOn((states) => handOn(client, encodePlain(states)));
+      this.#closing.signal.throwIfAborted();
+    } catch (error) {
+      client.close();
+      throw error;
+    }
     client.onClose = () => {
       this.#lostAt = Date.now();
     };
-    await this.#options.states().handOn((states) => handOn(client, encodePlain(states)));
     this.#client = client;
     return client;
   }

@@ -87,7 +87,8 @@ class MemoryStore extends MemoryReader implements Store {
     const maxOrder = table.spec.suffixBytes === undefined ? -1 : 0;
     for (const row of rows) {
       if (append) {
-        log?.add(name, appendRow(table, row.row), 'row');
+        const key = appendRow(table, row.row);
+        log?.add(name, key, 'row');
         continue;
       }
       checkKey(row.key, { ...table.spec, suffixBytes: 0 }, MAX_KEY);
