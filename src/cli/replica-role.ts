@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
-import { FollowError, Follower, lastEntry, type ReplicaStatus } from '../replica/follower.js';
+import { FollowError, Follower, type ReplicaStatus } from '../replica/follower.js';
+import { lastEntry } from '../replica/history.js';
 import { readReplicaState } from '../replica/state-file.js';
 import type { Answer, Question } from '../server/processes/siblings.js';
 import type { Store } from '../store/contract.js';

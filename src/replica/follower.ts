@@ -1,11 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { ExtendedOid } from '../protocol/oids.js';
 import type { Store } from '../store/contract.js';
-import { LOG_TABLE } from '../store/log.js';
-import { isMissing } from '../store/store-error.js';
 import { Applier } from './applier.js';
 import { candidates, connectTo, request as sendRequest } from './asking.js';
-import { readHistory } from './history.js';
+import { lastEntry, readHistory } from './history.js';
 import type { LdapClient } from './ldap-client.js';
 import type { ReplicateRequest } from './primary.js';
 import { type ReplicaState, readReplicaState, writeReplicaState } from './state-file.js';
@@ -193,11 +191,10 @@ export class Follower {
       const isGroupEnd = await applier.apply(message);
       if (message.kind !== 'end' && message.kind !== 'alive') return;
       this.#advance(url, message);
+      const endsCopy = !this.#hasCopy && message.position >= message.last;
+      if (endsCopy) this.#saveState({ ...this.#state, copy: undefined, start: copy?.start });
       if (isGroupEnd) acknowledge(client, message.position);
-      if (!this.#hasCopy && message.position >= message.last) {
-        this.#saveState({ ...this.#state, copy: undefined, start: copy?.start });
-        if (untilCopied) client.close();
-      }
+      if (endsCopy && untilCopied) client.close();
     }).catch((error: unknown) => {
       if (!(untilCopied && this.#hasCopy)) throw error;
     });
@@ -223,16 +220,6 @@ export class Follower {
       if (message.kind === 'refused') throw new FollowError(url, message.refusal);
       await onMessage(message);
     });
-  }
-}
-
-/** Reads the number of the last entry of the log; 0: there is none. */
-export async function lastEntry(store: Store): Promise<bigint> {
-  try {
-    return await store.settled(LOG_TABLE.name);
-  } catch (error) {
-    if (isMissing(error)) return 0n;
-    throw error;
   }
 }
 

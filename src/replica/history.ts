@@ -5,6 +5,7 @@ import { keysOf } from '../store/batches.js';
 import type { Cell, Reader, Store } from '../store/contract.js';
 import { LOG_LOOK_MS, LOG_TABLE } from '../store/log.js';
 import { EMPTY, unpackRow } from '../store/row.js';
+import { isMissing } from '../store/store-error.js';
 import type { Refusal } from './wire.js';
 
 /**
@@ -45,6 +46,16 @@ export async function readHistory(reader: Reader): Promise<History> {
     }
   }
   return { terms, grants };
+}
+
+/** Reads the number of the last entry of the log; 0: there is none. */
+export async function lastEntry(store: Store): Promise<bigint> {
+  try {
+    return await store.settled(LOG_TABLE.name);
+  } catch (error) {
+    if (isMissing(error)) return 0n;
+    throw error;
+  }
 }
 
 function termCellAt(term: number, last: bigint): Cell {

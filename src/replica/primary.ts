@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { LdapError } from '../ldap/ldap-error.js';
 import type { Store } from '../store/contract.js';
 import { LOG_TABLE } from '../store/log.js';
-import { gapAfter, readHistory, refusalOf, type Term } from './history.js';
+import { gapAfter, lastEntry, readHistory, refusalOf, type Term } from './history.js';
 import { sendChanges, sendCopy, sendTouched, tablesOf } from './sender.js';
 import { fencedText, type ReplicaState, readState, roleOf, writeReplicaState } from './state-file.js';
 import { encodeMessage, type Refusal, type ServerState } from './wire.js';
@@ -63,6 +63,9 @@ export interface FollowerStatus {
 export class Primary {
   readonly #store: Store;
   readonly #followers = new Map<string, FollowerStatus>();
+  /** The stream of each replica that was begun last. The server may learn late that an earlier one has ended. */
+  readonly #streams = new Map<string, AbortSignal>();
+  #wakers: (() => void)[] = [];
   readonly #closing = new AbortController();
 
   constructor(store: Store) {
@@ -74,9 +77,10 @@ export class Primary {
     return (await readHistory(this.#store)).grants.get(name);
   }
 
-  /** Returns the number of the last entry of the log. */
-  async position(): Promise<bigint> {
-    return this.#store.settled(LOG_TABLE.name);
+  /** Returns the number of the last entry of the log, with all changes that were made before the call. */
+  position(): Promise<bigint> {
+    this.#store.renewReads?.();
+    return lastEntry(this.#store);
   }
 
   followers(): FollowerStatus[] {
@@ -85,7 +89,19 @@ export class Primary {
 
   acknowledge(name: string, position: bigint): void {
     const isConnected = this.#followers.get(name)?.isConnected ?? false;
-    this.#followers.set(name, { name, isConnected, position: String(position), seenAt: Date.now() });
+    this.#setFollower({ name, isConnected, position: String(position), seenAt: Date.now() });
+  }
+
+  #setFollower(status: FollowerStatus): void {
+    this.#followers.set(status.name, status);
+    const wakers = this.#wakers;
+    this.#wakers = [];
+    for (const wake of wakers) wake();
+  }
+
+  /** Resolves when the state of a follower has changed. */
+  news(): Promise<void> {
+    return new Promise((resolve) => this.#wakers.push(resolve));
   }
 
   /** Yields the messages for a replica, until `signal` is aborted or the server ends. */
@@ -178,7 +194,7 @@ export class Primary {
   }
 
   async *#copy({ table, lastKey }: NonNullable<ReplicateRequest['copy']>, until: AbortSignal): AsyncGenerator<Buffer> {
-    const last = await this.#store.settled(LOG_TABLE.name);
+    const last = await lastEntry(this.#store);
     yield encodeMessage({ kind: 'alive', position: last, last, entryMs: Date.now(), nowMs: Date.now() });
     const after =
       table === undefined ? undefined : { table, lastKey: lastKey ? Buffer.from(lastKey, 'base64') : undefined };
@@ -190,7 +206,8 @@ export class Primary {
 
   async *#follow(name: string, position: bigint, until: AbortSignal): AsyncGenerator<Buffer> {
     const status = { name, position: String(position), isConnected: true, seenAt: Date.now() };
-    this.#followers.set(name, status);
+    this.#streams.set(name, until);
+    this.#setFollower(status);
     const checkRight = async (): Promise<void> => {
       if (!(await this.grantOf(name))) throw new LdapError('insufficientAccessRights', `${name} may follow no longer`);
       const refusal = this.#fencedRefusal();
@@ -200,7 +217,7 @@ export class Primary {
       yield* sendChanges(this.#store, position, { signal: until, checkRight });
     } finally {
       const known = this.#followers.get(name) ?? status;
-      this.#followers.set(name, { ...known, isConnected: false });
+      if (this.#streams.get(name) === until) this.#setFollower({ ...known, isConnected: false });
     }
   }
 

@@ -5,8 +5,7 @@ import { LOG_TABLE, readTouches } from '../store/log.js';
 import { counterBytes } from '../store/row.js';
 import { Applier } from './applier.js';
 import { request } from './asking.js';
-import { lastEntry } from './follower.js';
-import { gapAfter, partingOf, readHistory, type Term } from './history.js';
+import { gapAfter, lastEntry, partingOf, readHistory, type Term } from './history.js';
 import type { LdapClient } from './ldap-client.js';
 
 /** Bytes of log entries in one request. */

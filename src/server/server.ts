@@ -240,6 +240,7 @@ export class RowanServer implements ConnectionOwner {
 
   async #close(): Promise<void> {
     this.#stopListening();
+    await this.services.acknowledgements.close();
     this.services.primary.close();
     this.services.replica?.close();
     const allClosed = new Promise<void>((resolve) => {

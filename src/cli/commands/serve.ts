@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import type { Partition } from '../../partition/index.js';
 import type { Answer, Question } from '../../server/processes/siblings.js';
 import type { Config } from '../../server/settings/index.js';
+import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { auditRoute } from '../audit-record.js';
 import { renewCertificate } from '../certificate.js';
 import { addSettingFlags, type ConfigSources } from '../config/index.js';
@@ -113,6 +114,8 @@ export async function serve(
   logUncaught(log);
   await warnOfFileLimit(settings.config, log);
   await requireLogs(settings);
+  if (settings.config.replica.acknowledge > 0 && isHBaseUrl(settings.store))
+    throw new UsageError('replica.acknowledge: front ends of HBase do not know of replicas that follow others; set 0');
   await completeCopy(settings, log);
   const directory = await openDirectory(settings, { follows: true });
   if (settings.config.store === undefined) beginLines(settings.store);

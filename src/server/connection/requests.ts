@@ -20,6 +20,7 @@ import type { Transport } from '../request/context.js';
 import { failureOutcome } from '../request/failure.js';
 import { Operation, type OperationScope, type RequestMemory } from '../request/operation.js';
 import { isBindValid } from '../request/validity.js';
+import { isWrite } from '../services/acknowledgements.js';
 import type { Services } from '../services/services.js';
 import { decodeLimits } from '../settings/decode-limits.js';
 import { readControls } from '../words/controls.js';
@@ -32,9 +33,6 @@ import type { LongAdmission } from './long-admission.js';
 import { OutstandingOperations } from './operations.js';
 import type { Output } from './output.js';
 import { Replies } from './replies.js';
-
-/** Extended operations that change the directory. */
-const WRITING_OIDS: ReadonlySet<string> = new Set([ExtendedOid.passwordModify, ExtendedOid.applicationPasswords]);
 
 /** A received request: decoded, or still encoded when it is long. */
 export type ReceivedRequest = RequestMessage | EncodedRequest;
@@ -143,7 +141,8 @@ export class Requests {
   /** Runs the request when it is admitted, in `services.longWorker` if there is one. */
   #runLong(operation: Operation, { bytes, elementCount }: EncodedRequest): Promise<Outcome> {
     return this.#owner.longAdmission.run(this.#owner.identity, elementCount, operation, async () => {
-      if (this.services.longWorker) return this.#runInWorker(operation, bytes);
+      const { longWorker, acknowledgements } = this.services;
+      if (longWorker) return acknowledgements.run(operation, async () => this.#runInWorker(operation, bytes));
       operation.message = decodeRequest(bufferOf(bytes), 0, bytes.length, decodeLimits(this.services.config));
       const { request, controls } = operation.message;
       operation.controls = readControls(request.op, controls);
@@ -182,8 +181,7 @@ export class Requests {
   /** Runs an operation here, or at the primary if this server is a replica. */
   #runWhereDue(operation: Operation, request: AnsweredRequest, message: RequestMessage): Maybe<Outcome> {
     if (request.op === 'extended' && request.oid === ExtendedOid.forward) return runForwarded(operation, request.value);
-    if (request.op === 'search' || request.op === 'compare') return this.#run(operation, request);
-    if (request.op === 'extended' && !WRITING_OIDS.has(request.oid)) return this.#run(operation, request);
+    if (request.op !== 'bind' && !isWrite(request)) return this.#run(operation, request);
     if (!this.services.primaryLink) return this.#run(operation, request);
     if (request.op === 'bind') return this.#bindAtReplica(operation, request, message);
     return this.#forward(operation, encodeLongRequest(message).bytes);
@@ -222,6 +220,10 @@ export class Requests {
   }
 
   #run(operation: Operation, request: AnsweredRequest): Maybe<Outcome> {
+    return this.services.acknowledgements.run(request, () => this.#perform(operation, request));
+  }
+
+  #perform(operation: Operation, request: AnsweredRequest): Maybe<Outcome> {
     if (request.op === 'bind' || this.session.identity.kind === 'anonymous')
       return perform(operation, request, operation);
     const isValid = orLastKnown(isBindValid(this.services, this.session), true, () => needsNoStore(operation, request));

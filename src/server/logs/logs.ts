@@ -51,7 +51,8 @@ class AuditLog implements Observer {
   }
 
   onOperation(operation: FinishedOperation): void {
-    const isRefused = operation.result.code !== ResultCode.success;
+    const { code, isChanged } = operation.result;
+    const isRefused = code !== ResultCode.success && !isChanged;
     if (isRefused && !this.#settings.refused) return;
     const change = isRefused ? describeRefusal(operation) : operation.changeText();
     if (change === undefined) return;

@@ -5,7 +5,7 @@ import type { Partition } from '../../partition/index.js';
 import type { Request } from '../../protocol/ldap-messages.js';
 import { ExtendedOid } from '../../protocol/oids.js';
 import { candidates, connectTo } from '../../replica/asking.js';
-import { lastEntry } from '../../replica/follower.js';
+import { lastEntry } from '../../replica/history.js';
 import { type LdapClient, RefusedError } from '../../replica/ldap-client.js';
 import { encodePlain } from '../../replica/plain.js';
 import { type ReplicaState, roleOf, stateReader } from '../../replica/state-file.js';

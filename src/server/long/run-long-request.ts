@@ -21,8 +21,16 @@ import { chain, type Maybe } from '../words/maybe.js';
 import type { Outcome } from '../words/outcome.js';
 import { Session } from '../words/session.js';
 
-/** Runs a long request. `services` are those of the calling thread. Rejects as `LongWorker.run` does. */
-export async function runLongRequest(services: Services, request: LongRequest, reply: LongReply): Promise<LongResult> {
+/**
+ * Runs a long request. `services` are those of the calling thread. `isAcknowledged`: the result of a change comes when
+ * replicas have acknowledged it. Rejects as `LongWorker.run` does.
+ */
+export async function runLongRequest(
+  services: Services,
+  request: LongRequest,
+  reply: LongReply,
+  isAcknowledged = false,
+): Promise<LongResult> {
   const scope = new LongRequestScope(services, request, reply);
   // The access rules may have changed since this thread last read them.
   await services.partition.freshAccessVersion();
@@ -30,10 +38,12 @@ export async function runLongRequest(services: Services, request: LongRequest, r
   const bytes = bufferOf(request.bytes);
   const message = decodeRequest(bytes, 0, bytes.length, decodeLimits(services.config));
   const operation = new Operation(scope, message.id, message.request.op);
-  const outcome = await performRequest(operation, message, reply);
+  const run = () => performRequest(operation, message, reply);
+  const outcome = await (isAcknowledged ? services.acknowledgements.run(message.request, run) : run());
   await scope.flush();
   const { entryCount, referenceCount, sentBytes, searchReport, givenNumbers } = operation;
-  const isAudited = services.config.auditLog.output !== 'off' && outcome.code === ResultCode.success;
+  const isChanged = outcome.code === ResultCode.success || outcome.isChanged;
+  const isAudited = services.config.auditLog.output !== 'off' && isChanged;
   return {
     outcome,
     identity: scope.session.identity,

@@ -28,7 +28,7 @@ export interface FinishedOperation {
   readonly isEncrypted: boolean;
   /** DN of the identity at the end of the operation; '' when anonymous. */
   readonly boundAs: string;
-  readonly result: Pick<Result, 'code' | 'message' | 'matchedDN'>;
+  readonly result: Pick<Result, 'code' | 'message' | 'matchedDN'> & { readonly isChanged?: boolean };
   /** Whether the client got no response, because it abandoned the operation or closed the connection. */
   readonly isAbandoned: boolean;
   /** Number of entries sent. */

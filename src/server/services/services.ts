@@ -23,6 +23,7 @@ import { type PartFigures, Statistics } from '../processes/statistics.js';
 import { type Config, onSettingsChanged } from '../settings/index.js';
 import { VirtualEntries } from '../virtual/virtual-entries.js';
 import { AccessControl } from './access-control.js';
+import { Acknowledgements } from './acknowledgements.js';
 import { FailedBinds } from './failed-binds.js';
 import { logOutages } from './outages.js';
 import { PageCookies } from './page-cookies.js';
@@ -99,6 +100,7 @@ export interface Services {
   readonly failedBinds: FailedBinds;
   /** Sends changes to replicas. */
   readonly primary: Primary;
+  readonly acknowledgements: Acknowledgements;
   /** Runs writes at the primary; undefined: this server is no replica now. */
   readonly primaryLink: PrimaryLink | undefined;
   readonly states: StateDirectory;
@@ -123,6 +125,7 @@ export function createServices(
   const access = new AccessControl(partition, log);
   const encoder = new EntryEncoder(partition.descriptions, partition);
   const hashing = new PasswordHashing(schema, config, log);
+  const primary = new Primary(partition.store);
   const services = {
     partition,
     schema,
@@ -147,7 +150,8 @@ export function createServices(
     slowSearches: new SlowSearches(config.log, log),
     searchTally: replica?.link ? undefined : createTally(partition, config, log),
     failedBinds: new FailedBinds(schema, log),
-    primary: new Primary(partition.store),
+    primary,
+    acknowledgements: new Acknowledgements(primary, config, siblings, log),
     replica,
     get primaryLink(): PrimaryLink | undefined {
       return replica?.link;

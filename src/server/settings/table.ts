@@ -306,6 +306,18 @@ export const settings = {
     ...choice(['forward', 'refer'], 'forward'),
     help: 'What a replica does with a change: hands it on to its primary, with the rights of its client, and answers when the replica has it, too; or answers with a referral to the primary.',
   },
+  'replica.acknowledge': {
+    ...integer(0, { min: 0, max: 100 }, 'at once'),
+    help: 'A primary answers a change when so many replicas have it on disk. 0: at once.',
+  },
+  'replica.acknowledgeMissing': {
+    ...choice(['refuse', 'continue'], 'refuse', 'at once'),
+    help: 'What a primary does with changes when fewer replicas than `replica.acknowledge` follow: it answers `unavailable` (52) and changes nothing; or it goes on without them, and warns in the log.',
+  },
+  'replica.acknowledgeSeconds': {
+    ...seconds(5, { min: 1, max: 3600 }, 'at once'),
+    help: 'How long a change waits for the replicas. Then the answer is `unavailable` (52), although the change is made; success with `replica.acknowledgeMissing: continue`. A replica that was too slow counts again when it has that change.',
+  },
 
   'history.changesDays': {
     ...days(30, { min: 0, max: 36_500 }, 'next run'),

@@ -7,6 +7,8 @@ export interface Outcome extends Result {
   /** responseName of an extended operation; `value` is its responseValue. */
   readonly oid?: string;
   readonly value?: Buffer;
+  /** Set for an error after which the directory is changed: replicas have not acknowledged the change. */
+  readonly isChanged?: boolean;
 }
 
 export const SUCCESS: Outcome = { code: ResultCode.success, matchedDN: '', message: '' };
