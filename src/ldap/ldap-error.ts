@@ -1,4 +1,4 @@
-/** Result codes of RFC 4511 §4.1.9 and its extensions (RFC 3909, RFC 4370, RFC 4528). */
+/** Result codes of RFC 4511 §4.1.9 and its extensions (RFC 3909, RFC 4370, RFC 4528, RFC 4533). */
 export const ResultCode = {
   success: 0,
   operationsError: 1,
@@ -45,6 +45,7 @@ export const ResultCode = {
   cannotCancel: 121,
   assertionFailed: 122,
   authorizationDenied: 123,
+  syncRefreshRequired: 4096,
 } as const;
 
 export type ResultName = keyof typeof ResultCode;

@@ -6,6 +6,7 @@ import type { Maybe, Store } from '../store/contract.js';
 import { chain, isPromise } from '../store/maybe.js';
 import { type LoadOptions, load } from './bulk/load.js';
 import type { Directory } from './directory.js';
+import { ChangeFeed } from './feed/change-feed.js';
 import { latestCsn, trimChanges } from './feed/history.js';
 import { directGroups } from './groups/direct.js';
 import { isDynamicMember, withMembers } from './groups/dynamic-members.js';
@@ -44,7 +45,15 @@ import type { Piecework } from './model/piecework.js';
 import { presentRow } from './model/present-row.js';
 import { seenRow } from './model/seen-row.js';
 import { toLdapError } from './model/store-errors.js';
-import { MASTER_TABLE, META_TABLE, STATE_TABLE, versionOf } from './model/tables.js';
+import {
+  DELETED_TABLE,
+  MASTER_TABLE,
+  META_TABLE,
+  normRdnOf,
+  parentIdOf,
+  STATE_TABLE,
+  versionOf,
+} from './model/tables.js';
 import type { Constraint } from './model/value-rules.js';
 import type { Viewer } from './model/viewer.js';
 import { compare, compareVirtual } from './read/compare.js';
@@ -62,6 +71,7 @@ import { ReferenceKeeper } from './references/keeper.js';
 import { changeSchema, type SchemaChange } from './schema-change.js';
 import { EntryIds } from './tree/entry-ids.js';
 import { findEntry, type LocatedEntry, requireEntry } from './tree/locate.js';
+import { dnOf, parentIdOffset } from './tree/master-row.js';
 import { missingTables, noteMissing } from './tree/missing-tables.js';
 import { NodeCache, ROOT } from './tree/nodes.js';
 import { SHARED_KEY } from './tree/shared-row.js';
@@ -122,6 +132,7 @@ export class Partition implements Directory {
   /** The shared state of the operations, for code within `src/partition`. */
   readonly context: SearchContext & WriteContext;
   readonly outage: Outage;
+  readonly feed: ChangeFeed;
   /** The last result of `groupsVersion`, valid at one `moment`. */
   #lastGroupsVersion: { readonly moment: number | undefined; readonly version: bigint } | undefined;
 
@@ -131,6 +142,11 @@ export class Partition implements Directory {
     this.schema = context.schema;
     this.descriptions = context.descriptions;
     this.outage = context.outage;
+    this.feed = new ChangeFeed(context.store, () => {
+      context.store.renewReads?.();
+      context.shared.expire();
+    });
+    context.onCommit = () => this.feed.noteCommit();
   }
 
   /** Opens the directory in `store`. Throws `StoreError` `format` if there is none. */
@@ -217,6 +233,29 @@ export class Partition implements Directory {
 
   async readById(id: Buffer, large = false): Promise<Entry | undefined> {
     return this.#translate(readById(this.context, id, large));
+  }
+
+  /** Returns the present DN of an entry; undefined if the entry is gone. */
+  dnById(id: Buffer): Maybe<Buffer | undefined> {
+    const { shared, store, nodes } = this.context;
+    const head = () => store.getHead(MASTER_TABLE.name, id, true);
+    return this.#translateMaybe(() =>
+      chain(
+        shared.readFresh(head),
+        (row) => row && chain(nodes.byIdAt(row, parentIdOffset(row)), (parent) => parent && dnOf(row, parent)),
+      ),
+    );
+  }
+
+  /** Returns entryUUID of the parent and normalized RDN, as Latin-1, of an entry; of a deleted entry its last ones. */
+  placeById(id: Buffer): Maybe<string | undefined> {
+    const { store } = this;
+    const place = (row: Buffer) => parentIdOf(row).toString('latin1') + normRdnOf(row).toString('latin1');
+    return this.#translateMaybe(() =>
+      chain(store.getHead(MASTER_TABLE.name, id, true), (row) =>
+        chain(row ?? store.getHead(DELETED_TABLE.name, id, true), (found) => found && place(found)),
+      ),
+    );
   }
 
   /** Returns the id, master row and node of an entry. Binds call it: an embedded store answers synchronously. */
@@ -601,6 +640,7 @@ export class Partition implements Directory {
   }
 
   async close(): Promise<void> {
+    this.feed.close();
     await this.context.references.close();
     await this.store.close();
   }

@@ -12,6 +12,12 @@ export const ControlOid = {
   sessionTracking: '1.3.6.1.4.1.21008.108.63.1',
   /** draft-behera-ldap-password-policy-10 §6. */
   passwordPolicy: '1.3.6.1.4.1.42.2.27.8.5.1',
+  /** RFC 4533 §2.2. */
+  syncRequest: '1.3.6.1.4.1.4203.1.9.1.1',
+  /** RFC 4533 §2.3. Response only. */
+  syncState: '1.3.6.1.4.1.4203.1.9.1.2',
+  /** RFC 4533 §2.4. Response only. */
+  syncDone: '1.3.6.1.4.1.4203.1.9.1.3',
   /** draft-vchu-ldap-pwd-policy-00: the password has expired or has to be changed. Response only. */
   passwordExpired: '2.16.840.1.113730.3.4.4',
   /** Seconds until the password expires. Response only. */
@@ -45,6 +51,9 @@ export const ExtendedOid = {
 
 /** responseName of the unsolicited Notice of Disconnection (RFC 4511 §4.4.1). */
 export const NOTICE_OF_DISCONNECTION = '1.3.6.1.4.1.1466.20036';
+
+/** responseName of the intermediate Sync Info message (RFC 4533 §2.5). */
+export const SYNC_INFO = '1.3.6.1.4.1.4203.1.9.1.4';
 
 /** Values of supportedFeatures in the root DSE. */
 export const FeatureOid = {

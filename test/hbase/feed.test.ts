@@ -1,7 +1,7 @@
 import { expect } from 'chai';
+import { ChangeReader } from '../../src/partition/feed/change-reader.js';
 import { CHANGES_TABLE } from '../../src/partition/model/tables.js';
 import { openHBaseStore } from '../../src/store/hbase/index.js';
-import { ChangeReader } from '../partition/change-reader.js';
 import { borrowTables, returnTables } from './recycled.js';
 
 const record = (dn: string) =>

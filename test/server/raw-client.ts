@@ -138,6 +138,20 @@ export class RawClient {
     return { final, code: final.code, controls: last.controls ?? [], entries, references };
   }
 
+  /**
+   * The first message about operation `id` that has not been taken; undefined when the connection ends before. For
+   * operations whose messages matter as they come.
+   */
+  async take(id: number): Promise<ResponseMessage | undefined> {
+    const isMine = (m: ResponseMessage): boolean => m.id === id;
+    const first = await waitFor(
+      `a message of request ${id}`,
+      this.#until(() => this.#messages.find(isMine)),
+    );
+    this.#messages = this.#messages.filter((m) => m !== first);
+    return first;
+  }
+
   request(request: Request, controls: readonly Control[] = []): Promise<Answer> {
     return this.answer(this.send(request, controls));
   }

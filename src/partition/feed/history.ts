@@ -27,7 +27,9 @@ export async function trimChanges(store: Store, beforeMs: number, piecework?: Pi
   if (lastKey === undefined) return trimmedCount;
   for await (const { keys, rows } of batchesOf(store.scan(CHANGES_TABLE.name, { to: lastKey }))) {
     await piecework?.proceed();
-    const oldKeys = keys.filter((_, i) => recordTimeMs(rows[i]!) < beforeMs);
+    // Only whole beginnings are removed, so that whoever knows a kept record has all behind it.
+    const youngIndex = rows.findIndex((row) => recordTimeMs(row!) >= beforeMs);
+    const oldKeys = youngIndex < 0 ? keys : keys.slice(0, youngIndex);
     const steps: PlanStep[] = oldKeys.map((key) => ({ table: CHANGES_TABLE.name, key, deleteRow: true }));
     if (steps.length > 0) await store.commit({ steps: withFence(steps, piecework), decisive: 0 });
     trimmedCount += oldKeys.length;

@@ -62,6 +62,7 @@ async function runAttempts<F extends Target>(
         planOf(context, [{ change, writtenValues }], attachedSteps ? [...steps, ...attachedSteps.steps] : steps),
       );
       context.shared.expire();
+      context.onCommit?.();
       return change;
     },
     largeWriter,

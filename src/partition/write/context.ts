@@ -28,6 +28,8 @@ export interface WriteContext extends TreeContext {
   fits(filter: Filter, entry: Draft): boolean;
   readonly numbers: NumberPools;
   readonly references: References;
+  /** Called after each write of an entry. */
+  onCommit?: () => void;
 }
 
 /** A committed change of a name, with the key of the former tree row. */

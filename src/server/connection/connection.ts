@@ -196,7 +196,10 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
       const message = this.#waitingBind ?? this.#nextRequest();
       if (!message) break;
       this.#waitingBind = this.#mustDelayBind(message) ? message : undefined;
-      if (this.#waitingBind) break;
+      if (this.#waitingBind) {
+        this.#requests.operations.abortFollowing();
+        break;
+      }
       this.#requests.beginRequest(message);
       if (this.#intake.unassigned) this.#intake.release(this.takeRequestMemory()!);
     }
@@ -375,6 +378,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   shutDown(): void {
     if (this.#state !== 'open') return;
     this.#state = 'draining';
+    this.#requests.operations.abortFollowing();
     if (this.#requests.operations.size === 0) this.#closeInOrder();
   }
 

@@ -60,6 +60,11 @@ export class OutstandingOperations implements Outstanding {
     });
   }
 
+  /** Ends the searches that wait for changes. */
+  abortFollowing(): void {
+    for (const operation of this.#operationsById.values()) if (operation.isFollowing) operation.abort();
+  }
+
   /** Aborts all operations and sends no responses. Called after the connection was closed. */
   abortAll(): void {
     for (const operation of this.#operationsById.values()) {

@@ -45,7 +45,7 @@ export class Replies implements ResultSender {
     return this.#send(operation, { op: 'searchReference', urls });
   }
 
-  sendIntermediate(operation: Operation, value: Buffer, oid?: string): Maybe<void> {
+  sendIntermediate(operation: Operation, oid: string, value: Buffer): Maybe<void> {
     return this.#send(operation, { op: 'intermediate', oid, value });
   }
 

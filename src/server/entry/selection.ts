@@ -28,6 +28,8 @@ export class Selection {
   readonly computedAttributes: readonly AttributeDescription[];
   /** Selected attributes of the account's state, which binds store outside the entry. */
   readonly stateAttributes: readonly AttributeDescription[];
+  /** The attribute `contextCSN` when it is selected. */
+  readonly contextCsn: AttributeDescription | undefined;
   /** Selected ranges of values, for attributes with the range option. */
   readonly ranges: ReadonlyMap<AttributeDescription, ValueRange> | undefined;
   /** The attribute `member` when it is selected: members of dynamic groups are computed. */
@@ -41,6 +43,7 @@ export class Selection {
     this.#parameters = parts;
     this.computedAttributes = parts.computed;
     this.stateAttributes = parts.states;
+    this.contextCsn = parts.contextCsn;
     this.ranges = parts.ranges.size > 0 ? parts.ranges : undefined;
     this.member = parts.member && this.#selects(parts.member) ? parts.member : undefined;
   }
@@ -170,6 +173,7 @@ function parseSelection(schema: Schema, names: readonly string[], withMemberOf: 
     types,
     computed,
     states,
+    contextCsn: describeAll(schema, ['contextCSN']).find((known) => operationalAttributes || isNamed(known)),
     ranges,
     member: schema.describe('member'),
     secrets,

@@ -113,10 +113,6 @@ class LongRequestScope implements OperationScope, ResultSender, WriterSource {
     return this.#send(operation, { op: 'searchReference', urls });
   }
 
-  sendIntermediate(operation: Operation, value: Buffer, oid?: string): Maybe<void> {
-    return this.#send(operation, { op: 'intermediate', oid, value });
-  }
-
   #send(operation: Operation, response: Parameters<typeof encodeResponse>[1]['response']): Maybe<void> {
     const earlierBytes = this.writer.length;
     encodeResponse(this.writer, { id: operation.id, response });

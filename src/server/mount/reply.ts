@@ -1,5 +1,4 @@
 import ldapjs from 'ldapjs';
-import { LdapError } from '../../ldap/ldap-error.js';
 import { decodePagedResults } from '../../protocol/controls/paged-results.js';
 import { decodeResponse } from '../../protocol/decode-response.js';
 import type { Control } from '../../protocol/ldap-messages.js';
@@ -56,10 +55,6 @@ export class LdapjsReply implements SearchReply {
   reference(urls: readonly string[]): Maybe<void> {
     this.#response.send(this.#response.createSearchReference([...urls]));
     return this.#waitForDrain();
-  }
-
-  intermediate(): never {
-    throw new LdapError('unwillingToPerform', 'ldapjs sends no intermediate responses; use a server of its own');
   }
 
   #waitForDrain(): Maybe<void> {

@@ -19,6 +19,7 @@ import { extendedOperation } from './extended/extended.js';
 import { modify } from './modify.js';
 import { search } from './search.js';
 import { needsNoStore, refuseVirtual } from './search-virtual.js';
+import { syncSearch } from './sync-search.js';
 
 export type AnsweredRequest = Exclude<Request, { op: 'unbind' | 'abandon' }>;
 
@@ -54,7 +55,7 @@ function dispatch(
 ): Maybe<Outcome> {
   switch (request.op) {
     case 'search':
-      return search(context, request, reply);
+      return context.controls.sync ? syncSearch(context, request, reply) : search(context, request, reply);
     case 'compare':
       return compare(context, request);
     case 'modify':

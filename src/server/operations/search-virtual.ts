@@ -105,7 +105,8 @@ function findMatch(
   return services.partition.findVirtual({ id, row, dn: Buffer.from(dn.text), normRdn, parent }, filter, viewer);
 }
 
-function isInScope(dn: Dn, base: Dn, scope: Scope): boolean {
+/** Whether the scope of a search with this base includes the name. */
+export function isInScope(dn: Dn, base: Dn, scope: Scope): boolean {
   const depth = dn.rdns.length - base.rdns.length;
   if (scope === 'base' ? depth !== 0 : scope === 'one' ? depth !== 1 : scope === 'subordinate' && depth === 0)
     return false;

@@ -100,7 +100,7 @@ function searchLimits(context: Context) {
 }
 
 /** The server's size limit applies to each page, the client's size limit to all pages together. */
-function searchParams(
+export function searchParams(
   context: Context,
   request: SearchRequest,
   base: Dn,

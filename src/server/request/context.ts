@@ -12,8 +12,8 @@ import type { Session } from '../words/session.js';
 export interface SearchReply {
   entry(entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void>;
   reference(urls: readonly string[]): Maybe<void>;
-  /** Sends an IntermediateResponse (RFC 4511 §4.13); without `oid` it has no responseName. */
-  intermediate(value: Buffer, oid?: string): Maybe<void>;
+  /** Sends an intermediate response (RFC 4511 §4.13). Absent where messages other than results cannot be sent. */
+  readonly intermediate?: ((oid: string, value: Buffer) => Maybe<void>) | undefined;
 }
 
 /** The network side of the connection that an operation came through. */
@@ -57,6 +57,8 @@ export interface Context {
   readonly aborted: boolean;
   /** Set by a search that has succeeded. */
   searchReport: SearchReport | undefined;
+  /** Set by a search that waits for changes after its results. A bind or a shutdown ends such a search. */
+  isFollowing?: boolean;
   /** Set by a bind that fails: the reason, which the client is not told. */
   bindFailure: string | undefined;
   /** Set by a write. */

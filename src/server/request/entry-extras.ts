@@ -1,10 +1,11 @@
 import { rightSet } from '../../access/right.js';
 import type { Hit } from '../../partition/read/sink.js';
 import { encodeAccountUsability } from '../../protocol/controls/account-usability.js';
-import { encodeControls } from '../../protocol/encode.js';
+import { encodeAttribute, encodeControls } from '../../protocol/encode.js';
 import type { SearchRequest } from '../../protocol/ldap-messages.js';
 import { ControlOid } from '../../protocol/oids.js';
 import { Writer } from '../../protocol/writer.js';
+import type { AttributeDescription } from '../../schema/schema-types.js';
 import type { EntryExtras } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
 import { usabilityOf } from '../passwords/usability.js';
@@ -18,13 +19,48 @@ import { stateAttributes } from './state-attributes.js';
 export type ExtrasReader = (hit: Hit) => Maybe<EntryExtras | undefined>;
 
 const EMPTY = Buffer.alloc(0);
+/** By how many spaces the DN of a suffix entry may be longer than the suffix. Spares other DNs the look at each. */
+const SPACES = 32;
 const MANAGE = rightSet('manage');
 
 /** Returns the reader of extras for the controls and selected attributes of a search; undefined: no extras. */
 export function extrasReader(
   context: Context,
   request: SearchRequest,
-  { stateAttributes: selected }: Selection,
+  { stateAttributes: selected, contextCsn }: Selection,
+): Maybe<ExtrasReader | undefined> {
+  return chain(extrasOf(context, request, selected), (readExtras) =>
+    contextCsn ? withContextCsn(context, contextCsn, request.typesOnly, readExtras) : readExtras,
+  );
+}
+
+/** Adds `contextCSN`, the greatest CSN of all changes, to suffix entries. */
+function withContextCsn(
+  { services: { partition, schema } }: Context,
+  contextCsn: AttributeDescription,
+  typesOnly: boolean,
+  readExtras: ExtrasReader = () => undefined,
+): ExtrasReader {
+  const maxLength = Math.max(...partition.suffixes.map(({ text }) => text.length)) + SPACES;
+  return (hit) => {
+    const { dn, sight } = hit;
+    const extras = readExtras(hit);
+    if (dn.length > maxLength || (sight && !sight.all('read') && !sight.allows('read', contextCsn))) return extras;
+    const { norm } = schema.parseDnBytes(dn);
+    if (!partition.suffixes.some((suffix) => suffix.norm.equals(norm))) return extras;
+    return Promise.all([extras, partition.feed.latest()]).then(([others, { csn }]) => {
+      const writer = new Writer();
+      if (others) writer.raw(others.attributes);
+      if (csn) encodeAttribute(writer, { type: contextCsn.text, values: typesOnly ? [] : [Buffer.from(csn)] });
+      return { controls: EMPTY, ...others, attributes: writer.take() };
+    });
+  };
+}
+
+function extrasOf(
+  context: Context,
+  request: SearchRequest,
+  selected: Selection['stateAttributes'],
 ): Maybe<ExtrasReader | undefined> {
   const { effectiveRights: rights, accountUsability: usability } = context.controls;
   const states = selected.length > 0 ? stateAttributes(context, selected, request.typesOnly) : undefined;

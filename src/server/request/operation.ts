@@ -16,7 +16,8 @@ import type { Context, Outstanding, SearchReply, Transport } from './context.js'
 export interface ResultSender {
   sendEntry(operation: Operation, entry: ReplyEntry, selection: Selection, typesOnly: boolean): Maybe<void>;
   sendReference(operation: Operation, urls: readonly string[]): Maybe<void>;
-  sendIntermediate(operation: Operation, value: Buffer, oid?: string): Maybe<void>;
+  /** Absent in a thread that a search which waits for changes must not occupy. */
+  sendIntermediate?(operation: Operation, oid: string, value: Buffer): Maybe<void>;
 }
 
 /** The parts of the context that all operations of a connection share. */
@@ -50,6 +51,7 @@ export class Operation implements Context, SearchReply {
   /** DN of the user for whom a replica has forwarded the request. */
   behalfOf: string | undefined = undefined;
   givenNumbers: GivenNumbers | undefined = undefined;
+  isFollowing = false;
   /** Number of the request on its connection, from 1. */
   number = 0;
   /** Set by another thread that has run the request. */
@@ -112,13 +114,16 @@ export class Operation implements Context, SearchReply {
     return this.#results.sendEntry(this, entry, selection, typesOnly);
   }
 
+  get intermediate(): SearchReply['intermediate'] {
+    if (!this.#results.sendIntermediate) return undefined;
+    return (oid, value) => {
+      if (this.aborted) throw new LdapError('canceled', 'canceled');
+      return this.#results.sendIntermediate!(this, oid, value);
+    };
+  }
+
   reference(urls: readonly string[]): Maybe<void> {
     if (this.aborted) throw new LdapError('canceled', 'canceled');
     return this.#results.sendReference(this, urls);
-  }
-
-  intermediate(value: Buffer, oid?: string): Maybe<void> {
-    if (this.aborted) throw new LdapError('canceled', 'canceled');
-    return this.#results.sendIntermediate(this, value, oid);
   }
 }

@@ -3,6 +3,7 @@ import { decodeEffectiveRights, type EffectiveRightsRequest } from '../../protoc
 import { expectNoValue } from '../../protocol/controls/no-value.js';
 import { decodePagedResults, type PagedResults } from '../../protocol/controls/paged-results.js';
 import { decodeSessionTracking, type SessionTracking } from '../../protocol/controls/session-tracking.js';
+import { decodeSyncRequest, type SyncRequest } from '../../protocol/controls/sync.js';
 import type { Control, Request } from '../../protocol/ldap-messages.js';
 import { ControlOid } from '../../protocol/oids.js';
 import { printable } from './printable.js';
@@ -20,6 +21,8 @@ export interface RequestControls {
   readonly accountUsability: boolean;
   /** For logs: the user on whose behalf the client asks. */
   readonly sessionTracking: SessionTracking | undefined;
+  /** Content synchronization (RFC 4533). */
+  readonly sync: SyncRequest | undefined;
 }
 
 export const NO_CONTROLS: RequestControls = {
@@ -29,6 +32,7 @@ export const NO_CONTROLS: RequestControls = {
   effectiveRights: undefined,
   accountUsability: false,
   sessionTracking: undefined,
+  sync: undefined,
 };
 
 type MutableControls = { -readonly [K in keyof RequestControls]: RequestControls[K] };
@@ -41,6 +45,7 @@ const OPERATIONS = new Map<string, readonly Request['op'][]>([
   [ControlOid.pagedResults, ['search']],
   [ControlOid.effectiveRights, ['search']],
   [ControlOid.accountUsability, ['search']],
+  [ControlOid.syncRequest, ['search']],
   [ControlOid.passwordPolicy, ['bind', 'extended', ...DATA_OPERATIONS]],
   [ControlOid.sessionTracking, ['bind', 'unbind', 'abandon', 'extended', ...DATA_OPERATIONS]],
 ]);
@@ -82,6 +87,9 @@ function decodeControl(control: Control, into: MutableControls): void {
       break;
     case ControlOid.sessionTracking:
       into.sessionTracking = decodeSessionTracking(control.value);
+      break;
+    case ControlOid.syncRequest:
+      into.sync = decodeSyncRequest(control.value);
       break;
     case ControlOid.effectiveRights:
       into.effectiveRights = decodeEffectiveRights(control.value);

@@ -165,12 +165,14 @@ export function computedTerm(
     if (attributeName === 'numsubordinates') return Buffer.from(String(candidate.numSubordinates));
     return SUBSCHEMA_DN;
   };
+  // No filter finds the suffix entry by contextCSN, which changes all the time.
+  const isFound = attributeName !== 'contextcsn';
   return {
     kind: 'term',
     types: [type],
     lookup: undefined,
     isExact: false,
-    evaluate: (candidate) => (!test || passes(test, computedValue(candidate)) ? TRUE : FALSE),
+    evaluate: (candidate) => (isFound && (!test || passes(test, computedValue(candidate))) ? TRUE : FALSE),
   };
 }
 

@@ -1,6 +1,7 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
 import type { AccountState } from '../../../partition/model/account-state.js';
 import type { ExtendedRequest } from '../../../protocol/ldap-messages.js';
+import { ExtendedOid } from '../../../protocol/oids.js';
 import { decodePlain } from '../../../replica/plain.js';
 import { mergeStates } from '../../processes/replica-states.js';
 import type { Context, SearchReply } from '../../request/context.js';
@@ -16,11 +17,13 @@ function requireReplica({ session }: Context): string {
 /** Sends a copy, or changes until the replica ends the connection, as intermediate responses. */
 export async function replicate(context: Context, { value }: ExtendedRequest, reply: SearchReply): Promise<Outcome> {
   const name = requireReplica(context);
+  const { intermediate } = reply;
+  if (!intermediate) throw new LdapError('unwillingToPerform', 'this server sends no intermediate responses');
   const controller = new AbortController();
   const forget = context.onAbortWhileWaiting(() => controller.abort());
   try {
     for await (const message of context.services.primary.messages(name, value, controller.signal))
-      await reply.intermediate(message);
+      await intermediate(ExtendedOid.replicate, message);
     return SUCCESS;
   } finally {
     forget();

@@ -1,0 +1,98 @@
+import type { NumberedChange } from '../../partition/feed/change-reader.js';
+import { decodeBefore } from '../../partition/model/before-image.js';
+import { UUID_BYTES } from '../../partition/model/tables.js';
+import { ancestorOf } from '../../schema/dn.js';
+import type { Dn } from '../../schema/schema-types.js';
+import type { Services } from '../services/services.js';
+
+/** An entry that changes have changed, perhaps several times. */
+export interface ChangedEntry {
+  readonly id: Buffer;
+  /** DN before the first change, UTF-8. */
+  readonly dn: Buffer;
+  /** Whether the first change adds or restores the entry. */
+  readonly isNew: boolean;
+  isDeleted: boolean;
+  /** Of each rename: entryUUID of the parent before it and the normalized RDN, as Latin-1, where it changes them. */
+  readonly renames: { readonly parent: string | undefined; readonly rdn: string | undefined }[];
+}
+
+/** Gathers the entries that changes have changed, each once. */
+export class ChangedEntries {
+  readonly #entriesById = new Map<string, ChangedEntry>();
+
+  add({ id, dn, op, beforeImage }: NumberedChange): void {
+    const key = id.toString('latin1');
+    const isNew = op === 'add' || op === 'restore';
+    const first = { id: Buffer.from(id), dn: Buffer.from(dn), isNew, isDeleted: false, renames: [] };
+    const entry: ChangedEntry = this.#entriesById.get(key) ?? first;
+    if (op === 'rename' && beforeImage) {
+      const { info } = decodeBefore(beforeImage);
+      entry.renames.push({
+        parent: info.get('parentId')?.toString('latin1'),
+        rdn: info.get('normRdn')?.toString('latin1'),
+      });
+    }
+    entry.isDeleted = op === 'delete';
+    this.#entriesById.set(key, entry);
+  }
+
+  /**
+   * Removes all entries, and returns them in an order in which a consumer can apply their present states: an entry
+   * before those below it, and one that gives up a name before one that takes it. Where entries exchange names, one is
+   * deleted first.
+   */
+  async takeInOrder({ partition, schema }: Services): Promise<ChangedEntry[]> {
+    const entries = [...this.#entriesById.values()];
+    this.#entriesById.clear();
+    const places = new Map<ChangedEntry, string>();
+    const names = new Map<ChangedEntry, Dn>();
+    const byName = new Map<string, ChangedEntry>();
+    /** The entries that a consumer may have at a place where they are not any more. */
+    const leavers = new Map<string, ChangedEntry[]>();
+    for (const entry of entries) {
+      const { id, isNew, isDeleted, renames } = entry;
+      const dn = isDeleted ? undefined : await partition.dnById(id);
+      const name = dn && schema.parseDnBytes(dn);
+      if (name) {
+        names.set(entry, name);
+        byName.set(keyOf(name), entry);
+      }
+      const place = isNew || isDeleted || renames.length > 0 ? await partition.placeById(id) : undefined;
+      if (place === undefined) continue;
+      if (!isDeleted) places.set(entry, place);
+      for (const former of formerPlaces(entry, place)) leavers.set(former, [...(leavers.get(former) ?? []), entry]);
+    }
+    const ordered = new Set<ChangedEntry>();
+    const begun = new Set<ChangedEntry>();
+    const put = (entry: ChangedEntry | undefined): void => {
+      if (!entry || begun.has(entry)) return;
+      begun.add(entry);
+      const name = names.get(entry);
+      for (let above = (name?.rdns.length ?? 1) - 1; above > 0; above--)
+        put(byName.get(keyOf(ancestorOf(name!, above))));
+      for (const leaver of leavers.get(places.get(entry) ?? '') ?? []) {
+        put(leaver);
+        if (!ordered.has(leaver)) ordered.add({ ...leaver, isDeleted: true });
+      }
+      ordered.add(entry);
+    };
+    for (const isDeleted of [false, true]) for (const entry of entries) if (entry.isDeleted === isDeleted) put(entry);
+    return [...ordered];
+  }
+}
+
+/** Returns the places, as `Partition.placeById` has them, that the entry has had but has not any more. */
+function formerPlaces({ renames, isDeleted }: ChangedEntry, place: string): Set<string> {
+  const places = new Set(isDeleted ? [place] : []);
+  let former = place;
+  for (const { parent, rdn } of renames.toReversed()) {
+    former = (parent ?? former.slice(0, UUID_BYTES)) + (rdn ?? former.slice(UUID_BYTES));
+    if (former !== place) places.add(former);
+  }
+  return places;
+}
+
+function keyOf({ norm }: Dn): string {
+  return norm.toString('latin1');
+}

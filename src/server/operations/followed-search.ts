@@ -1,0 +1,133 @@
+import { LdapError } from '../../ldap/ldap-error.js';
+import type { ChangeGroup } from '../../partition/feed/change-feed.js';
+import type { ChangePosition } from '../../partition/feed/change-reader.js';
+import type { SearchParams } from '../../partition/read/search-params.js';
+import type { Hit } from '../../partition/read/sink.js';
+import { encodeControls } from '../../protocol/encode.js';
+import type { Control, SearchRequest } from '../../protocol/ldap-messages.js';
+import { Writer } from '../../protocol/writer.js';
+import type { Dn } from '../../schema/schema-types.js';
+import type { ReplyEntry } from '../entry/reply-entry.js';
+import { viewerOf } from '../request/access.js';
+import type { Context, SearchReply } from '../request/context.js';
+import { sessionRights } from '../request/rights.js';
+import { isBindValid, outdatedBind } from '../request/validity.js';
+import type { Maybe } from '../words/maybe.js';
+import { searchParams } from './search.js';
+import { isInScope } from './search-virtual.js';
+
+const EMPTY = Buffer.alloc(0);
+const UNLIMITED = { sizeLimit: 0, deadline: Number.POSITIVE_INFINITY, lookLimit: Number.POSITIVE_INFINITY };
+
+/** A search that tells of changes, while it runs or since an earlier one. Referral objects are entries in it. */
+export class FollowedSearch {
+  readonly context: Context;
+  readonly request: SearchRequest;
+  readonly reply: SearchReply;
+  /** Parameters by the rights at the last `renew`. */
+  params: SearchParams;
+
+  /** `isFollowing`: the search does not end with what there is now. */
+  constructor(context: Context, request: SearchRequest, reply: SearchReply, isFollowing: boolean) {
+    const base = context.services.schema.parseDn(request.base);
+    const isVirtual = context.services.virtual.find(base, request.scope) !== undefined;
+    if (!reply.intermediate || isVirtual || request.deref !== 'never')
+      throw new LdapError(
+        'unwillingToPerform',
+        'no changes are told of aliases, of computed entries, or to a long request',
+      );
+    context.isFollowing = isFollowing;
+    this.context = context;
+    this.request = request;
+    this.reply = reply;
+    this.params = this.#currentParams();
+  }
+
+  #currentParams(): SearchParams {
+    const { context, request } = this;
+    const { schema, selections } = context.services;
+    const selection = selections.forAttributes(request.attributes);
+    const params = searchParams(
+      context,
+      request,
+      schema.parseDn(request.base),
+      selection,
+      viewerOf(context),
+      undefined,
+    );
+    return { ...params, manageDsaIT: true, refuseLong: false, otherThreads: undefined };
+  }
+
+  /** Whether the search could find an entry of this name. */
+  includesName(dn: Dn): boolean {
+    return isInScope(dn, this.params.base, this.request.scope);
+  }
+
+  /** Calls `onHit` for all entries that the search finds now. */
+  async searchAll(onHit: (hit: Hit) => Maybe<void>): Promise<void> {
+    await this.context.services.partition.search(this.params, { entry: onHit, reference: () => undefined });
+  }
+
+  /** Sends the entry `id` as it is now if the search finds it. Resolves with whether it does. */
+  async sendIfFound(id: Buffer, control: Control): Promise<boolean> {
+    const { partition, schema } = this.context.services;
+    const dn = await partition.dnById(id);
+    const base = dn && schema.parseDnBytes(dn);
+    if (!base || !this.includesName(base)) return false;
+    let isFound = false;
+    const entry = (hit: Hit): Maybe<void> => {
+      isFound = hit.id.equals(id);
+      return isFound ? this.send(hit, control) : undefined;
+    };
+    const params = { ...this.params, ...UNLIMITED, onCut: undefined, base, scope: 'base' } as const;
+    try {
+      await partition.search(params, { entry, reference: () => undefined });
+    } catch (error) {
+      if (!(error instanceof LdapError) || error.result !== 'noSuchObject') throw error;
+    }
+    return isFound;
+  }
+
+  /** Sends an entry with stored attributes only: what is computed changes without a change of the entry. */
+  send({ id, row, dn, sight }: ReplyEntry, control: Control | undefined): Maybe<void> {
+    const { request, reply, context } = this;
+    const writer = new Writer();
+    if (control) encodeControls(writer, [control]);
+    const extras = { attributes: EMPTY, controls: writer.take() };
+    const selection = context.services.selections.forAttributes(request.attributes);
+    return reply.entry({ id, row, dn, sight, extras }, selection, request.typesOnly);
+  }
+
+  /**
+   * Calls `onChanges` for the changes behind a position, as they come and with the rights that the client has then,
+   * until the operation ends. Calls `onCaughtUp` when there are none for the first time, and goes on if that is true.
+   */
+  async follow(
+    start: ChangePosition,
+    onChanges: (group: ChangeGroup) => Promise<void>,
+    onCaughtUp: (end: ChangePosition) => Maybe<boolean>,
+  ): Promise<void> {
+    const { context } = this;
+    const { feed } = context.services.partition;
+    const endWait = context.onAbortWhileWaiting(() => feed.wake());
+    let isCaughtUp = false;
+    try {
+      for await (const group of feed.follow(start)) {
+        if (context.aborted) throw new LdapError('canceled', 'canceled');
+        if (group.changes.length > 0) await this.#withRights(() => onChanges(group));
+        else if (!isCaughtUp && !(await onCaughtUp(group.end))) return;
+        else isCaughtUp = true;
+      }
+    } finally {
+      endWait();
+    }
+  }
+
+  async #withRights(work: () => Promise<void>): Promise<void> {
+    const { context } = this;
+    if (!(await isBindValid(context.services, context.session))) throw outdatedBind();
+    await sessionRights(context);
+    this.params = this.#currentParams();
+    await work();
+  }
+}

@@ -1,0 +1,178 @@
+import { LdapError } from '../../ldap/ldap-error.js';
+import type { ChangeGroup } from '../../partition/feed/change-feed.js';
+import type { ChangePosition } from '../../partition/feed/change-reader.js';
+import { UNLIMITED_SEARCH } from '../../partition/index.js';
+import { csnMicros } from '../../partition/model/csn.js';
+import { parentIdOf } from '../../partition/model/tables.js';
+import { IdSet } from '../../partition/read/plan/id-set.js';
+import { encodeSyncDone, encodeSyncInfo, encodeSyncState, type SyncState } from '../../protocol/controls/sync.js';
+import type { Control, SearchRequest } from '../../protocol/ldap-messages.js';
+import { ControlOid, SYNC_INFO } from '../../protocol/oids.js';
+import type { Context, SearchReply } from '../request/context.js';
+import type { Maybe } from '../words/maybe.js';
+import { type Outcome, SUCCESS } from '../words/outcome.js';
+import { ChangedEntries } from './changed-entries.js';
+import { FollowedSearch } from './followed-search.js';
+
+const EMPTY = Buffer.alloc(0);
+/** The most change records that a refresh sorts. */
+const MAX_DELTA = 50_000n;
+const NO_ATTRIBUTES = { includes: () => false };
+
+/** A search that keeps a copy of its entries up to date (RFC 4533). */
+export async function syncSearch(context: Context, request: SearchRequest, reply: SearchReply): Promise<Outcome> {
+  const { isPersistent, cookie } = context.controls.sync!;
+  return new Synchronization(new FollowedSearch(context, request, reply, isPersistent), cookie).run(isPersistent);
+}
+
+class Synchronization {
+  readonly #search: FollowedSearch;
+  readonly #context: Context;
+  /** Number of the consumer's configuration, and the greatest entryCSN of its copy: `rid=001,csn=…` in the cookie. */
+  readonly #rid: string;
+  readonly #csn: string | undefined;
+  /** Version of the access rules at the beginning. */
+  readonly #accessVersion: number;
+  #lastCookie = '';
+  readonly #changed = new ChangedEntries();
+
+  constructor(search: FollowedSearch, cookie: string) {
+    this.#search = search;
+    this.#context = search.context;
+    this.#rid = /(?:^|,)rid=(\d{1,3})(?:,|$)/.exec(cookie)?.[1] ?? '000';
+    this.#csn = /(?:^|,)csn=([^,;]+)/.exec(cookie)?.[1];
+    this.#accessVersion = this.#context.services.partition.accessVersion;
+  }
+
+  async run(isPersistent: boolean): Promise<Outcome> {
+    const known = await this.#knownPosition();
+    const start = known ?? (await this.#context.services.partition.feed.latest());
+    if (!known) {
+      await this.#sendAll();
+      if (!isPersistent) return this.#done(start, false);
+      await this.#sendInfo('refreshPresent', start);
+    }
+    let isRefresh = known !== undefined;
+    let end = start;
+    const onChanges = async ({ changes, end }: ChangeGroup): Promise<void> => {
+      this.#gather(changes);
+      // The changes of a refresh are sent together, so that a name is free before another entry takes it.
+      if (isRefresh) return;
+      await this.#sendChanges('modify');
+      if (this.#cookie(end) !== this.#lastCookie) await this.#sendInfo('newcookie', end);
+    };
+    await this.#search.follow(start, onChanges, async (position) => {
+      end = position;
+      await this.#sendChanges('add');
+      if (isRefresh && isPersistent) await this.#sendInfo('refreshDelete', position);
+      isRefresh = false;
+      return isPersistent;
+    });
+    return this.#done(end, true);
+  }
+
+  /** Sends all entries. If these are whole trees, parents come before their children. */
+  async #sendAll(): Promise<void> {
+    const { request, params } = this.#search;
+    const isTree = request.scope === 'sub' && request.filter.type === 'present';
+    const sentIds = new IdSet();
+    const postponed: { readonly id: Buffer; readonly depth: number }[] = [];
+    await this.#search.searchAll((hit) => {
+      const { id, dn, row } = hit;
+      if (isTree && !sentIds.has(parentIdOf(row), 0)) {
+        const depth = this.#context.services.schema.parseDnBytes(dn).rdns.length;
+        if (depth > params.base.rdns.length) return void postponed.push({ id: Buffer.from(id), depth });
+      }
+      if (isTree) sentIds.add(id, 0);
+      return this.#search.send(hit, stateControl('add', id));
+    });
+    for (const { id } of postponed.sort((a, b) => a.depth - b.depth))
+      await this.#search.sendIfFound(id, stateControl('add', id));
+  }
+
+  /**
+   * Returns the position of the cookie. Undefined if all entries have to be sent: change records do not go back so far,
+   * the changes since are too many to be sorted, or the access rules have changed.
+   */
+  async #knownPosition(): Promise<ChangePosition | undefined> {
+    const { services, session } = this.#context;
+    if (this.#csn === undefined) return undefined;
+    const rules = session.isAdmin ? undefined : await services.partition.accessRules();
+    if (rules && rules.time > csnMicros(this.#csn) / 1000) return undefined;
+    const position = await services.partition.feed.find(this.#csn);
+    const latest = await services.partition.feed.latest();
+    return position && latest.number - position.number > MAX_DELTA ? undefined : position;
+  }
+
+  #cookie({ csn }: ChangePosition): string {
+    return csn === undefined ? `rid=${this.#rid}` : `rid=${this.#rid},csn=${csn}`;
+  }
+
+  #done(end: ChangePosition, refreshDeletes: boolean): Outcome {
+    const value = encodeSyncDone(this.#cookie(end), refreshDeletes);
+    return { ...SUCCESS, controls: [{ oid: ControlOid.syncDone, critical: false, value }] };
+  }
+
+  #sendInfo(kind: Parameters<typeof encodeSyncInfo>[0], position: ChangePosition): Maybe<void> {
+    this.#lastCookie = this.#cookie(position);
+    return this.#search.reply.intermediate!(SYNC_INFO, encodeSyncInfo(kind, this.#lastCookie));
+  }
+
+  #gather(changes: ChangeGroup['changes']): void {
+    const { services, session } = this.#context;
+    if (!session.isAdmin && services.partition.accessVersion !== this.#accessVersion)
+      throw new LdapError('syncRefreshRequired', 'the access rules have changed');
+    const isIncluded = (dn: Buffer) => this.#search.includesName(services.schema.parseDnBytes(dn));
+    for (const change of changes)
+      if (isIncluded(change.dn) || (change.newDn && isIncluded(change.newDn))) this.#changed.add(change);
+  }
+
+  /** Sends what has become of the gathered entries. `state`: that of entries which the client probably has. */
+  async #sendChanges(state: SyncState): Promise<void> {
+    const entries = await this.#changed.takeInOrder(this.#context.services);
+    for (const { id, dn, isNew, isDeleted } of entries) {
+      if (isDeleted) await this.#sendDeletion(id, dn);
+      else await this.#sendChange(id, isNew ? 'add' : state, dn);
+    }
+    const sentIds = new Set(entries.map(({ id }) => id.toString('latin1')));
+    for (const { id, renames } of entries) if (renames.length > 0) await this.#sendBelow(id, state, sentIds);
+  }
+
+  /** Sends the entry as it is now, or its deletion if the search does not find it. */
+  async #sendChange(id: Buffer, state: SyncState, oldDn: Buffer): Promise<void> {
+    if (!(await this.#search.sendIfFound(id, stateControl(state, id)))) await this.#sendDeletion(id, oldDn);
+  }
+
+  #sendDeletion(id: Buffer, oldDn: Buffer): Maybe<void> {
+    // Whoever does not see all entries must not learn the name of one that was perhaps never visible.
+    const dn = this.#search.params.viewer.sightOf ? EMPTY : oldDn;
+    return this.#search.send({ id, row: EMPTY, dn, sight: undefined }, stateControl('delete', id));
+  }
+
+  /** Sends the entries below one whose name has changed, because theirs have, too, but those that were sent. */
+  async #sendBelow(id: Buffer, state: SyncState, sentIds: Set<string>): Promise<void> {
+    const { partition, schema } = this.#context.services;
+    const { scope } = this.#search.request;
+    const dn = await partition.dnById(id);
+    if (!dn || scope === 'base' || scope === 'one') return;
+    const below: { readonly id: Buffer; readonly depth: number }[] = [];
+    const limits = { ...UNLIMITED_SEARCH, selects: NO_ATTRIBUTES, signal: this.#context };
+    await partition.search(
+      { ...limits, base: schema.parseDnBytes(dn), scope: 'subordinate', filter: { type: 'and', filters: [] } },
+      {
+        entry: (hit) => {
+          const key = hit.id.toString('latin1');
+          if (!sentIds.has(key))
+            below.push({ id: Buffer.from(hit.id), depth: schema.parseDnBytes(hit.dn).rdns.length });
+          sentIds.add(key);
+        },
+        reference: () => undefined,
+      },
+    );
+    for (const entry of below.sort((a, b) => a.depth - b.depth)) await this.#sendChange(entry.id, state, EMPTY);
+  }
+}
+
+function stateControl(state: SyncState, id: Buffer): Control {
+  return { oid: ControlOid.syncState, critical: false, value: encodeSyncState(state, id) };
+}
