@@ -38,6 +38,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   schema: async () => (await import('./commands/schema.js')).addSchema,
   deleted: async () => (await import('./commands/deleted.js')).addDeletedCommands,
   jobs: async () => (await import('./commands/jobs.js')).addJobs,
+  changes: async () => (await import('./commands/changes.js')).addChanges,
   explain: async () => (await import('./commands/explain.js')).addExplain,
   passwd: async () => (await import('./commands/passwd.js')).addPasswd,
   account: async () => (await import('./commands/account.js')).addAccount,

@@ -2,8 +2,9 @@ import { KeyedLock } from '../fair/keyed-lock.js';
 import type { Filter, Modification, PartialAttribute } from '../ldap/ldap-types.js';
 import type { Schema } from '../schema/schema.js';
 import type { Dn } from '../schema/schema-types.js';
-import type { Maybe, Store } from '../store/contract.js';
+import type { CellName, Maybe, Store } from '../store/contract.js';
 import { chain, isPromise } from '../store/maybe.js';
+import { packSorted, unpackRow } from '../store/row.js';
 import { type LoadOptions, load } from './bulk/load.js';
 import type { Directory } from './directory.js';
 import { ChangeFeed } from './feed/change-feed.js';
@@ -46,11 +47,14 @@ import { presentRow } from './model/present-row.js';
 import { seenRow } from './model/seen-row.js';
 import { toLdapError } from './model/store-errors.js';
 import {
+  DELETED,
   DELETED_TABLE,
+  largeQualifiers,
   MASTER_TABLE,
   META_TABLE,
   normRdnOf,
   parentIdOf,
+  Q,
   STATE_TABLE,
   versionOf,
 } from './model/tables.js';
@@ -256,6 +260,21 @@ export class Partition implements Directory {
         chain(row ?? store.getHead(DELETED_TABLE.name, id, true), (found) => found && place(found)),
       ),
     );
+  }
+
+  /**
+   * Returns a deleted entry for `findVirtual`, without large values; undefined if it or its parent is gone. `dn`: its
+   * last DN, UTF-8.
+   */
+  async findDeleted(id: Buffer, dn: Buffer): Promise<VirtualEntry | undefined> {
+    const row = await this.#translateMaybe(() => this.store.get(DELETED_TABLE.name, id));
+    if (!row) return undefined;
+    const large = largeQualifiers(row);
+    const isKept = ({ family, qualifier }: CellName): boolean =>
+      family !== DELETED.deletion && !qualifier.equals(Q.large) && !large?.has(qualifier.toString('latin1'));
+    const masterRow = packSorted(unpackRow(row).filter(isKept));
+    const parent = await this.#translateMaybe(() => this.context.nodes.byIdAt(masterRow, parentIdOffset(masterRow)));
+    return parent && { id, dn, row: masterRow, normRdn: normRdnOf(masterRow), parent };
   }
 
   /** Returns the id, master row and node of an entry. Binds call it: an embedded store answers synchronously. */

@@ -12,6 +12,10 @@ export const ControlOid = {
   sessionTracking: '1.3.6.1.4.1.21008.108.63.1',
   /** draft-behera-ldap-password-policy-10 §6. */
   passwordPolicy: '1.3.6.1.4.1.42.2.27.8.5.1',
+  /** draft-ietf-ldapext-psearch-03. */
+  persistentSearch: '2.16.840.1.113730.3.4.3',
+  /** The same. Response only. */
+  entryChange: '2.16.840.1.113730.3.4.7',
   /** RFC 4533 §2.2. */
   syncRequest: '1.3.6.1.4.1.4203.1.9.1.1',
   /** RFC 4533 §2.3. Response only. */

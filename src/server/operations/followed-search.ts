@@ -1,6 +1,6 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { ChangeGroup } from '../../partition/feed/change-feed.js';
-import type { ChangePosition } from '../../partition/feed/change-reader.js';
+import type { ChangePosition, NumberedChange } from '../../partition/feed/change-reader.js';
 import type { SearchParams } from '../../partition/read/search-params.js';
 import type { Hit } from '../../partition/read/sink.js';
 import { encodeControls } from '../../protocol/encode.js';
@@ -19,7 +19,7 @@ import { isInScope } from './search-virtual.js';
 const EMPTY = Buffer.alloc(0);
 const UNLIMITED = { sizeLimit: 0, deadline: Number.POSITIVE_INFINITY, lookLimit: Number.POSITIVE_INFINITY };
 
-/** A search that tells of changes, while it runs or since an earlier one. Referral objects are entries in it. */
+/** A search that tells of changes, while it runs or since an earlier one. Aliases and referral objects are entries in it. */
 export class FollowedSearch {
   readonly context: Context;
   readonly request: SearchRequest;
@@ -31,11 +31,8 @@ export class FollowedSearch {
   constructor(context: Context, request: SearchRequest, reply: SearchReply, isFollowing: boolean) {
     const base = context.services.schema.parseDn(request.base);
     const isVirtual = context.services.virtual.find(base, request.scope) !== undefined;
-    if (!reply.intermediate || isVirtual || request.deref !== 'never')
-      throw new LdapError(
-        'unwillingToPerform',
-        'no changes are told of aliases, of computed entries, or to a long request',
-      );
+    if (!reply.intermediate || isVirtual)
+      throw new LdapError('unwillingToPerform', 'no changes are told of computed entries, or to a long request');
     context.isFollowing = isFollowing;
     this.context = context;
     this.request = request;
@@ -55,7 +52,7 @@ export class FollowedSearch {
       viewerOf(context),
       undefined,
     );
-    return { ...params, manageDsaIT: true, refuseLong: false, otherThreads: undefined };
+    return { ...params, deref: 'never', manageDsaIT: true, refuseLong: false, otherThreads: undefined };
   }
 
   /** Whether the search could find an entry of this name. */
@@ -69,7 +66,7 @@ export class FollowedSearch {
   }
 
   /** Sends the entry `id` as it is now if the search finds it. Resolves with whether it does. */
-  async sendIfFound(id: Buffer, control: Control): Promise<boolean> {
+  async sendIfFound(id: Buffer, control: Control | undefined): Promise<boolean> {
     const { partition, schema } = this.context.services;
     const dn = await partition.dnById(id);
     const base = dn && schema.parseDnBytes(dn);
@@ -86,6 +83,16 @@ export class FollowedSearch {
       if (!(error instanceof LdapError) || error.result !== 'noSuchObject') throw error;
     }
     return isFound;
+  }
+
+  /** Sends a deleted entry as it was, if the search would have found it and the entry was not purged or restored. */
+  async sendDeleted({ id, dn }: NumberedChange, control: Control | undefined): Promise<void> {
+    const { partition, schema } = this.context.services;
+    const { filter, viewer } = this.params;
+    if (!this.includesName(schema.parseDnBytes(dn))) return;
+    const deleted = await partition.findDeleted(id, dn);
+    const found = deleted && partition.findVirtual(deleted, filter, viewer);
+    if (found) await this.send(found, control);
   }
 
   /** Sends an entry with stored attributes only: what is computed changes without a change of the entry. */

@@ -17,6 +17,7 @@ import { bind } from './bind.js';
 import { compare } from './compare.js';
 import { extendedOperation } from './extended/extended.js';
 import { modify } from './modify.js';
+import { persistentSearch } from './persistent-search.js';
 import { search } from './search.js';
 import { needsNoStore, refuseVirtual } from './search-virtual.js';
 import { syncSearch } from './sync-search.js';
@@ -55,7 +56,8 @@ function dispatch(
 ): Maybe<Outcome> {
   switch (request.op) {
     case 'search':
-      return context.controls.sync ? syncSearch(context, request, reply) : search(context, request, reply);
+      if (context.controls.sync) return syncSearch(context, request, reply);
+      return (context.controls.persistentSearch ? persistentSearch : search)(context, request, reply);
     case 'compare':
       return compare(context, request);
     case 'modify':

@@ -47,6 +47,7 @@ export type ServedDirectory = Pick<
   | 'descriptions'
   | 'dnById'
   | 'feed'
+  | 'findDeleted'
   | 'findRow'
   | 'findVirtual'
   | 'findVisible'

@@ -2,6 +2,7 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import { decodeEffectiveRights, type EffectiveRightsRequest } from '../../protocol/controls/effective-rights.js';
 import { expectNoValue } from '../../protocol/controls/no-value.js';
 import { decodePagedResults, type PagedResults } from '../../protocol/controls/paged-results.js';
+import { decodePersistentSearch, type PersistentSearch } from '../../protocol/controls/persistent-search.js';
 import { decodeSessionTracking, type SessionTracking } from '../../protocol/controls/session-tracking.js';
 import { decodeSyncRequest, type SyncRequest } from '../../protocol/controls/sync.js';
 import type { Control, Request } from '../../protocol/ldap-messages.js';
@@ -23,6 +24,8 @@ export interface RequestControls {
   readonly sessionTracking: SessionTracking | undefined;
   /** Content synchronization (RFC 4533). */
   readonly sync: SyncRequest | undefined;
+  /** Changes as they come (draft-ietf-ldapext-psearch-03). */
+  readonly persistentSearch: PersistentSearch | undefined;
 }
 
 export const NO_CONTROLS: RequestControls = {
@@ -33,6 +36,7 @@ export const NO_CONTROLS: RequestControls = {
   accountUsability: false,
   sessionTracking: undefined,
   sync: undefined,
+  persistentSearch: undefined,
 };
 
 type MutableControls = { -readonly [K in keyof RequestControls]: RequestControls[K] };
@@ -46,6 +50,7 @@ const OPERATIONS = new Map<string, readonly Request['op'][]>([
   [ControlOid.effectiveRights, ['search']],
   [ControlOid.accountUsability, ['search']],
   [ControlOid.syncRequest, ['search']],
+  [ControlOid.persistentSearch, ['search']],
   [ControlOid.passwordPolicy, ['bind', 'extended', ...DATA_OPERATIONS]],
   [ControlOid.sessionTracking, ['bind', 'unbind', 'abandon', 'extended', ...DATA_OPERATIONS]],
 ]);
@@ -90,6 +95,9 @@ function decodeControl(control: Control, into: MutableControls): void {
       break;
     case ControlOid.syncRequest:
       into.sync = decodeSyncRequest(control.value);
+      break;
+    case ControlOid.persistentSearch:
+      into.persistentSearch = decodePersistentSearch(control.value);
       break;
     case ControlOid.effectiveRights:
       into.effectiveRights = decodeEffectiveRights(control.value);

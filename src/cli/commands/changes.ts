@@ -1,0 +1,84 @@
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { isAtOrBelow } from '../../access/requester.js';
+import { formatChange } from '../../ldif/index.js';
+import { ChangeReader, type NumberedChange, timeMs } from '../../partition/feed/change-reader.js';
+import { type Partition, uuidText } from '../../partition/index.js';
+import { changeLines, tellChange } from '../../server/virtual/change-ldif.js';
+import { parseDnArgument, withDirectory } from '../open-directory.js';
+import { directoryCommand, resolveSettings } from '../options.js';
+
+const EXAMPLES = `
+Examples:
+  The changes that are kept, as LDIF; those from number 1200 on, as JSON lines:
+    rowan changes --data data
+    rowan changes --data data --from 1200 --format json
+
+  Changes below ou=people as they come, beside a server or without one; Ctrl-C ends:
+    rowan changes --data data --follow --base ou=people,dc=example,dc=com
+
+Values are those that the entries have now. Secrets and values over 64 KiB are left out.
+`;
+
+interface ChangesOptions {
+  readonly follow?: boolean;
+  readonly base?: string;
+  readonly format: 'ldif' | 'json';
+  readonly from: bigint;
+}
+
+async function* changesOf(partition: Partition, { follow, from }: ChangesOptions): AsyncGenerator<NumberedChange> {
+  for await (const changes of new ChangeReader(partition.store, from - 1n).read()) {
+    yield* changes;
+    from = changes.at(-1)!.number + 1n;
+  }
+  if (!follow) return;
+  // Keeps the process alive, which the timer of the feed does not.
+  const timer = setInterval(() => undefined, 60_000);
+  try {
+    for await (const { changes } of partition.feed.follow({ number: from - 1n, csn: undefined })) yield* changes;
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+async function formatOf(
+  partition: Partition,
+  record: NumberedChange,
+  format: ChangesOptions['format'],
+): Promise<Buffer> {
+  const { number, op, id, dn, newDn, writerDn: by, csn, attributes } = record;
+  const time = new Date(timeMs(record)).toISOString();
+  const { change, remarks } = await tellChange(partition, record);
+  if (format === 'ldif') {
+    const head = `# change ${number}, ${time}, by ${JSON.stringify(by)}\n${remarks}`;
+    return Buffer.concat([Buffer.from(head), formatChange(change)]);
+  }
+  const names = { dn: dn.toString(), newDn: newDn?.toString(), by, attributes };
+  const fields = { number: Number(number), time, op, entryUUID: uuidText(id), csn: String(csn), ...names };
+  return Buffer.from(`${JSON.stringify({ ...fields, changes: changeLines(change) })}\n`);
+}
+
+function parseNumber(text: string): bigint {
+  if (!/^[1-9]\d{0,15}$/.test(text)) throw new InvalidArgumentError('is not the number of a change, from 1');
+  return BigInt(text);
+}
+
+export function addChanges(program: Command): void {
+  directoryCommand(program, 'changes', 'write the changes that are kept, and new ones as they come', EXAMPLES)
+    .option('--follow', 'go on with changes as they come')
+    .option('--base <dn>', 'only changes of this entry and those below it')
+    .addOption(new Option('--format <format>', 'LDIF or JSON lines').choices(['ldif', 'json']).default('ldif'))
+    .option('--from <number>', 'begin with the change of this number', parseNumber, 1n)
+    .action((options: ChangesOptions, command: Command) =>
+      withDirectory(resolveSettings(command), { readOnly: true }, async ({ partition, schema }) => {
+        const base = options.base === undefined ? undefined : parseDnArgument(schema, options.base);
+        const isBelow = (dn: Buffer | undefined): boolean =>
+          dn !== undefined && (base === undefined || isAtOrBelow(schema.parseDnBytes(dn), base));
+        for await (const record of changesOf(partition, options)) {
+          if (!isBelow(record.dn) && !isBelow(record.newDn)) continue;
+          const text = await formatOf(partition, record, options.format);
+          if (!process.stdout.write(text)) await new Promise((resolve) => process.stdout.once('drain', resolve));
+        }
+      }),
+    );
+}
