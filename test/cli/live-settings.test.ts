@@ -75,7 +75,7 @@ interface UnusablePaths {
   readonly folder: string;
   readonly none: string;
   readonly empty: string;
-  /** Files that are there for something else than a log: that of the store, a link to it, the configuration, the key. */
+  /** Files that are there for something else than a log: the store's, a link to it, the configuration, the key. */
   readonly storeFile: string;
   readonly storeLink: string;
   readonly config: string;

@@ -23,10 +23,10 @@ interface ChangesOptions {
   readonly follow?: boolean;
   readonly base?: string;
   readonly format: 'ldif' | 'json';
-  readonly from: bigint;
+  readonly from?: bigint;
 }
 
-async function* changesOf(partition: Partition, { follow, from }: ChangesOptions): AsyncGenerator<NumberedChange> {
+async function* changesOf(partition: Partition, { follow, from = 1n }: ChangesOptions): AsyncGenerator<NumberedChange> {
   for await (const changes of new ChangeReader(partition.store, from - 1n).read()) {
     yield* changes;
     from = changes.at(-1)!.number + 1n;
@@ -68,7 +68,7 @@ export function addChanges(program: Command): void {
     .option('--follow', 'go on with changes as they come')
     .option('--base <dn>', 'only changes of this entry and those below it')
     .addOption(new Option('--format <format>', 'LDIF or JSON lines').choices(['ldif', 'json']).default('ldif'))
-    .option('--from <number>', 'begin with the change of this number', parseNumber, 1n)
+    .option('--from <number>', 'begin with the change of this number', parseNumber)
     .action((options: ChangesOptions, command: Command) =>
       withDirectory(resolveSettings(command), { readOnly: true }, async ({ partition, schema }) => {
         const base = options.base === undefined ? undefined : parseDnArgument(schema, options.base);

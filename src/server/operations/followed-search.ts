@@ -19,7 +19,7 @@ import { isInScope } from './search-virtual.js';
 const EMPTY = Buffer.alloc(0);
 const UNLIMITED = { sizeLimit: 0, deadline: Number.POSITIVE_INFINITY, lookLimit: Number.POSITIVE_INFINITY };
 
-/** A search that tells of changes, while it runs or since an earlier one. Aliases and referral objects are entries in it. */
+/** A search that tells of changes, while it runs or since an earlier one. Aliases and referral objects are entries. */
 export class FollowedSearch {
   readonly context: Context;
   readonly request: SearchRequest;
