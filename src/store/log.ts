@@ -8,7 +8,7 @@ import { StoreError } from './store-error.js';
  * has the entries up to a number, and the present content of their rows, has the state of a snapshot with that number
  * (docs/formats/replication.md).
  */
-export const LOG_TABLE: TableSpec = { name: 'log', families: [{ name: 'log' }], rising: true };
+export const LOG_TABLE: TableSpec = { name: 'replica_log', families: [{ name: 'log' }], rising: true };
 
 /** Time after which a front end of HBase looks again whether there is a log, in ms. */
 export const LOG_LOOK_MS = 3000;

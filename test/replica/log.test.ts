@@ -135,7 +135,7 @@ for (const engine of ENGINES.filter((name) => name !== 'delayed')) {
           const [ours, theirs] = [await contents(target), await contents(source)];
           // The log of the copy begins where the copy began.
           const isLater = (line: string): boolean =>
-            !line.startsWith('log ') || BigInt(`0x${line.split(' ')[1]}`) > start;
+            !line.startsWith('replica_log ') || BigInt(`0x${line.split(' ')[1]}`) > start;
           expect(ours.filter(isLater).join('\n')).to.equal(theirs.filter(isLater).join('\n'));
         }
         expect((await tablesOf(target)).map(({ name }) => name)).to.deep.equal(['changes', 'rows', 'words']);

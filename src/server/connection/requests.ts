@@ -181,7 +181,7 @@ export class Requests {
   /** Runs an operation here, or at the primary if this server is a replica. */
   #runWhereDue(operation: Operation, request: AnsweredRequest, message: RequestMessage): Maybe<Outcome> {
     if (request.op === 'extended' && request.oid === ExtendedOid.forward) return runForwarded(operation, request.value);
-    if (request.op !== 'bind' && !isWrite(request)) return this.#run(operation, request);
+    if (request.op !== 'bind' && !isWrite(request)) return this.#perform(operation, request);
     if (!this.services.primaryLink) return this.#run(operation, request);
     if (request.op === 'bind') return this.#bindAtReplica(operation, request, message);
     return this.#forward(operation, encodeLongRequest(message).bytes);
