@@ -6,7 +6,7 @@ import { StoreError, type StoreErrorCode } from '../../store/store-error.js';
  * message stands for that of the error.
  */
 const TRANSLATIONS: Record<StoreErrorCode, readonly [ResultName, string]> = {
-  guard: ['busy', 'others keep changing this entry; try again'],
+  guard: ['busy', 'others keep changing what this write depends on; try again'],
   noTable: ['unavailable', 'an index was dropped while it was used; try again'],
   missing: ['unavailable', 'a table of the directory is missing; see the server’s log'],
   conflict: ['other', 'the directory’s tables are not as expected; see the server’s log'],

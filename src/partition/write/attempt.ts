@@ -1,6 +1,6 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import { isPromise } from '../../store/maybe.js';
-import { isGuardFailure } from '../../store/store-error.js';
+import { isGuardFailure, mayBeApplied } from '../../store/store-error.js';
 import type { Actor, AttachedSteps, WriteRequest } from '../model/directory-types.js';
 import { MAX_TRIES } from '../model/thresholds.js';
 import { noteMissing } from '../tree/missing-tables.js';
@@ -53,14 +53,19 @@ async function runAttempts<F extends Target>(
       const target = await work.find();
       await requireEntryAllowed(context, request, target);
       const change = await work.change(target);
-      const maybeSteps = applyRules(context, change);
-      const steps = isPromise(maybeSteps) ? await maybeSteps : maybeSteps;
-      if (change.obstacle) throw change.obstacle;
-      const largeSources = change.after && newLargeSources(change.after);
-      const writtenValues = largeSources && (await largeWriter.write(change.id, largeSources));
-      await context.store.commit(
-        planOf(context, [{ change, writtenValues }], attachedSteps ? [...steps, ...attachedSteps.steps] : steps),
-      );
+      try {
+        const maybeSteps = applyRules(context, change);
+        const steps = isPromise(maybeSteps) ? await maybeSteps : maybeSteps;
+        if (change.obstacle) throw change.obstacle;
+        const largeSources = change.after && newLargeSources(change.after);
+        const writtenValues = largeSources && (await largeWriter.write(change.id, largeSources));
+        await context.store.commit(
+          planOf(context, [{ change, writtenValues }], attachedSteps ? [...steps, ...attachedSteps.steps] : steps),
+        );
+      } catch (error) {
+        if (!mayBeApplied(error)) context.numbers.putBack(change);
+        throw error;
+      }
       context.shared.expire();
       context.onCommit?.();
       return change;
@@ -115,7 +120,7 @@ async function retryAttempt<T>(
         if (!isGuardError || tries === MAX_TRIES) await largeWriter.discardIfPossible();
         if (!isGuardError) throw error;
         if (tries === MAX_TRIES)
-          throw new LdapError('busy', 'others keep changing this entry; try again', { cause: error });
+          throw new LdapError('busy', 'others keep changing what this write depends on; try again', { cause: error });
         if (attachedSteps) await handleGuardFailure(attachedSteps, largeWriter);
       }
       if (lockedKey !== undefined && tries % TRIES_PER_LOCK === 0) {

@@ -18,8 +18,9 @@ export interface NumberContext {
   readonly shared: SharedState;
 }
 
-/** The numbers of a range that this process has taken and not assigned: `nextNumber` to `endNumber` - 1. */
+/** The numbers of a range that this process has taken and not assigned: `unused`, and `nextNumber` to `endNumber` - 1. */
 class NumberPool {
+  readonly unused: bigint[] = [];
   nextNumber = 0n;
   endNumber = 0n;
   waitingCount = 0;
@@ -29,10 +30,22 @@ class NumberPool {
 /** Numbers for assignment by this process. A plan takes each number from its range, and it is assigned once. */
 export class NumberPools {
   readonly #pools = new Map<number, NumberPool>();
+  readonly #taken = new WeakMap<object, [NumberPool, bigint][]>();
 
-  /** Returns the next number. Throws `StoreError` `guard` if the range was removed. */
-  async takeNumber(context: NumberContext, range: NumberRange): Promise<bigint> {
+  /** Returns the next number, for `change`. Throws `StoreError` `guard` if the range was removed. */
+  async takeNumber(context: NumberContext, range: NumberRange, change: object): Promise<bigint> {
     const pool = this.#getPool(context, range);
+    const number = pool.unused.shift() ?? (await this.#takeNew(context, range, pool));
+    this.#taken.set(change, [...(this.#taken.get(change) ?? []), [pool, number]]);
+    return number;
+  }
+
+  /** Takes back the numbers of a change that was not made. */
+  putBack(change: object): void {
+    for (const [pool, number] of this.#taken.get(change) ?? []) pool.unused.push(number);
+  }
+
+  async #takeNew(context: NumberContext, range: NumberRange, pool: NumberPool): Promise<bigint> {
     pool.waitingCount++;
     try {
       while (pool.nextNumber >= pool.endNumber) {

@@ -91,9 +91,8 @@ async function drawNumbers(
   const steps = [...countingSteps];
   const numbers = new Map<AttributeType, Buffer>();
   for (const range of ranges) {
-    // Read the count before the index: if a client chooses a number meanwhile, the guard fails.
-    const { chosenCount } = await readNumbers(context.store, range);
-    numbers.set(range.type, textBytes(String(await nextFreeNumber(context, range))));
+    const { number, chosenCount } = await nextFreeNumber(context, range, change);
+    numbers.set(range.type, textBytes(String(number)));
     steps.push(chosenCountGuardStep(range, chosenCount));
   }
   const fill = (value: DraftValue, number: Buffer) => (isPending(value) ? { ...value, bytes: number } : value);
@@ -116,11 +115,13 @@ function withoutPending(after: Draft): Draft {
   return draft;
 }
 
-async function nextFreeNumber(context: WriteContext, range: NumberRange): Promise<bigint> {
+async function nextFreeNumber(context: WriteContext, range: NumberRange, change: Change) {
   for (;;) {
-    const number = await context.numbers.takeNumber(context, range);
+    const number = await context.numbers.takeNumber(context, range, change);
+    // Read the count before the index: if a client chooses a number meanwhile, the guard fails.
+    const { chosenCount } = await readNumbers(context.store, range);
     // A client may have chosen the number since it was taken.
-    if ((await firstFreeNumber(context, range, number, number)) === number) return number;
+    if ((await firstFreeNumber(context, range, number, number)) === number) return { number, chosenCount };
   }
 }
 
