@@ -133,6 +133,27 @@ describe('server: adds with passwords (draft-behera-ldap-password-policy-10 §8.
     application.close();
   });
 
+  it('passwords of an add that is refused are not taken up: nothing is hashed, and the log does not tell of any', async () => {
+    const foreign = { userPassword: '{FOREIGN}value' };
+    const said = () => one.lines.filter((line) => line.includes('a password was stored as it came')).length;
+    const other = await bound(personDn('p1'), 'secret-1');
+    const refusals = [
+      add(other, 'refused', foreign),
+      add(creator, 'refused', foreign, `uid=refused,${SUFFIX}`),
+      add(creator, 'refused', foreign, `uid=refused,ou=none,${PEOPLE}`),
+      add(creator, 'p1', foreign),
+      add(creator, 'refused', { ...foreign, objectClass: 'nothing' }),
+      // Longer than a password that is hashed may be: this answer would come from the hashing.
+      add(creator, 'p1', { userPassword: 'x'.repeat(5000) }),
+      add(other, 'refused', { userPassword: 'x'.repeat(5000) }),
+    ];
+    expect((await Promise.all(refusals)).map(({ code }) => code)).to.deep.equal([50, 50, 32, 68, 65, 68, 50]);
+    expect(said()).to.equal(0);
+    expect((await add(admin, 'foreign', foreign)).code).to.equal(0);
+    expect([said(), await stored('foreign', 'userPassword')]).to.deep.equal([1, ['{FOREIGN}value']]);
+    other.close();
+  });
+
   it('a wrong old password is told before what is wrong with the new one', async () => {
     expect(
       (await add(admin, 'dear', { userPassword: (await hashPassword(Buffer.from('right'))).toString() })).code,

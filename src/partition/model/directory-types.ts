@@ -103,7 +103,8 @@ export interface WriteOptions {
   readonly refuseLong?: boolean;
   /**
    * Of an add: checks the complete new entry after the actor's rights, and returns attributes that the server adds
-   * unless the entry has them. Called in each attempt. An error ends the add with nothing done.
+   * unless the entry has them, and secrets as they are to be stored. Called in each attempt, not when the name is
+   * taken. An error ends the add with nothing done.
    */
   readonly completeNew?: ((entry: Target) => Maybe<readonly PartialAttribute[]>) | undefined;
 }

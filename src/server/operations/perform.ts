@@ -1,5 +1,6 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { PartialAttribute } from '../../ldap/ldap-types.js';
+import type { Target } from '../../partition/index.js';
 import { attributeKey } from '../../partition/model/draft.js';
 import type { AddRequest, DeleteRequest, ModifyDnRequest, Request } from '../../protocol/ldap-messages.js';
 import type { Schema } from '../../schema/schema.js';
@@ -116,9 +117,16 @@ async function add(context: Context, request: AddRequest): Promise<Outcome> {
   requireConfidential(context);
   return runPasswordChange(context, async () => {
     requireOwnPassword(context.session.identity);
-    const completeNew = await newEntryCheck(context, dn, request.attributes);
-    const attributes = await services.hashing.hashAttributes(request.attributes, [], new OperationSource(context));
-    await services.partition.add(dn, attributes, actorOf(context), { manageDsaIT, completeNew });
+    const check = await newEntryCheck(context, dn, request.attributes);
+    const passwords = request.attributes.filter(({ type }) => isPasswordAttribute(services.schema, type));
+    let hashed: Promise<readonly PartialAttribute[]> | undefined;
+    // Called once rights, place and schema allow the entry, in each attempt.
+    const completeNew = async (entry: Target) => {
+      const age = (await check?.(entry)) ?? [];
+      hashed ??= services.hashing.hashAttributes(passwords, [], new OperationSource(context));
+      return [...(await hashed), ...age];
+    };
+    await services.partition.add(dn, request.attributes, actorOf(context), { manageDsaIT, completeNew });
     return SUCCESS;
   });
 }

@@ -30,14 +30,19 @@ export const SERVER_KEPT: Rule = {
     return ava && serverKeptError(ava.type.name, 'be chosen by a name');
   },
 
-  checkChange(context, { id, actor, before, after, op, completeNew }) {
+  checkChange(context, { id, actor, before, after, op, obstacle, completeNew }) {
     if (!after) return undefined;
-    if (!completeNew)
+    // With an obstacle the change fails, and nobody has to hash its passwords.
+    if (!completeNew || obstacle)
       return { amend: (draft) => (before || op === 'restore' ? stampModify : stampCreate)(context, draft, actor, id) };
     return chain(completeNew({ id, row: detachedRow(after) }), (attributes) => ({
       amend: (draft) => {
         stampCreate(context, draft, actor, id);
-        for (const { type, values } of attributes) setDefault(context, draft, type, values[0]!);
+        for (const { type, values } of attributes) {
+          const description = context.schema.requireDescription(type);
+          if (description.type.secret) draft.replace(description, type, values);
+          else draft.setDefault(description, type, values[0]!);
+        }
       },
     }));
   },
