@@ -139,8 +139,8 @@ describe('server: logs', () => {
       .map(({ target_dn: dn, target_op: messageId, err }) => [dn, messageId, err]);
     expect(targets).to.deep.equal([
       [personDn('p1'), undefined, 0],
-      ['hidden', undefined, targets[1]![2]],
-      [ADMIN.dn, undefined, targets[2]![2]],
+      ['hidden', undefined, 34],
+      [ADMIN.dn, undefined, 0],
       [undefined, undefined, 2],
       [personDn('p0'), undefined, 0],
       [undefined, 77, 119],
@@ -290,6 +290,15 @@ describe('server: logs', () => {
       await client.request({ op: 'modify', dn: missing, changes });
       await client.request({ op: 'add', dn: personDn('p1'), attributes: personAttributes('p1', { title: 'x' }) });
       await client.request({ op: 'delete', dn: 'top secret' });
+      const newPerson = (values: Record<string, string>) =>
+        client.request({ op: 'add', dn: personDn('new'), attributes: personAttributes('new', values) });
+      await newPerson({ manager: 'top secret' });
+      await newPerson({ objectClass: 'top secret' });
+      await client.request({
+        op: 'add',
+        dn: 'uid=x,userPassword=top secret,dc=example,dc=com',
+        attributes: personAttributes('x'),
+      });
       await client.request({
         op: 'modifyDN',
         dn: personDn('p1'),
@@ -319,12 +328,15 @@ describe('server: logs', () => {
       'modify 32',
       'add 68',
       'delete 34',
+      'add 21',
+      'add 65',
+      'add 32',
       'modifyDN 68',
       'extended 32',
     ]);
     expect(told[0]![1]).to.equal('replace: userPassword, replace: description');
     expect(told[1]![1]).to.include('title');
-    expect([told[3]![1], told[4]![1]]).to.deep.equal(['uid=p0', ExtendedOid.passwordModify]);
+    expect([told[6]![1], told[7]![1]]).to.deep.equal(['uid=p0', ExtendedOid.passwordModify]);
   });
 
   it('a file that cannot be opened is an error before the first line', async () => {

@@ -18,12 +18,15 @@ function isSecret(attribute: string | undefined, schema: Schema): boolean {
   return attribute === undefined || schema.describe(attribute)?.type.secret !== false;
 }
 
-/** Messages of these results quote parts of the request, such as a password that was typed in place of a name. */
-const QUOTING_CODES: ReadonlySet<number> = new Set([ResultCode.invalidDNSyntax, ResultCode.authMethodNotSupported]);
+/** Messages of these results quote values of the request, such as a password that was typed in place of a name. */
+const QUOTING_CODES: ReadonlySet<number> = new Set([
+  ...[ResultCode.authMethodNotSupported, ResultCode.invalidAttributeSyntax, ResultCode.noSuchObject],
+  ...[ResultCode.invalidDNSyntax, ResultCode.objectClassViolation, ResultCode.authorizationDenied],
+]);
 
 /** Returns the message of a result; '' when it quotes what may be a secret. */
 export function shownMessage({ code, message }: Pick<Result, 'code' | 'message'>): string {
-  return QUOTING_CODES.has(code) ? '' : message;
+  return QUOTING_CODES.has(code) || message.startsWith("'") ? '' : message;
 }
 
 /** Replaces the values of secret attributes by `hidden`. */
