@@ -72,6 +72,11 @@ access to * by group="cn=admins,${SUFFIX}" write`);
       expect(told).to.include("said: 'size.soft=500': a search that asks for no limit gets the hard one here");
     });
 
+  it('a soft limit does not lower the hard one, in whichever case it is written', () => {
+    const { yaml } = translate(`database mdb\nsuffix ${SUFFIX}\nlimits users size.hard=500 size.SOFT=10\n`, schema);
+    expect((parse(yaml) as { limits: object[] }).limits[0]).to.include({ sizeLimit: 500 });
+  });
+
   it('roles that a line names keep what it gives them, and one rule stops the others', () => {
     const rules = exact(`access to attrs=employeeNumber
   by dn.exact="cn=payroll,${SUFFIX}" write

@@ -53,8 +53,9 @@ export function readLimits(lines: readonly LogicalLine[], whoReader: WhoReader, 
 function readSpecs(specs: readonly string[], line: number, report: Report): Record<string, number> {
   const limits: Record<string, number> = {};
   for (const spec of specs) {
-    const [, key = '', value = ''] = /^([a-z.]+)=([1-9]\d*|-1|none|unlimited)$/i.exec(spec) ?? [];
-    const name = LIMITS[key.toLowerCase()];
+    const [, givenKey = '', value = ''] = /^([a-z.]+)=([1-9]\d*|-1|none|unlimited)$/i.exec(spec) ?? [];
+    const key = givenKey.toLowerCase();
+    const name = LIMITS[key];
     if (name === undefined) report.add('left', line, `limits: no rule can say '${spec}'`);
     else if (!key.endsWith('.soft') || !(name in limits)) limits[name] = /^\d/.test(value) ? Number(value) : 0;
     if (key.endsWith('.soft'))
