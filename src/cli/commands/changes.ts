@@ -23,19 +23,20 @@ interface ChangesOptions {
   readonly follow?: boolean;
   readonly base?: string;
   readonly format: 'ldif' | 'json';
-  readonly from?: bigint;
+  readonly from: number;
 }
 
-async function* changesOf(partition: Partition, { follow, from = 1n }: ChangesOptions): AsyncGenerator<NumberedChange> {
-  for await (const changes of new ChangeReader(partition.store, from - 1n).read()) {
+async function* changesOf(partition: Partition, { follow, from }: ChangesOptions): AsyncGenerator<NumberedChange> {
+  let number = BigInt(from - 1);
+  for await (const changes of new ChangeReader(partition.store, number).read()) {
     yield* changes;
-    from = changes.at(-1)!.number + 1n;
+    number = changes.at(-1)!.number;
   }
   if (!follow) return;
   // Keeps the process alive, which the timer of the feed does not.
   const timer = setInterval(() => undefined, 60_000);
   try {
-    for await (const { changes } of partition.feed.follow({ number: from - 1n, csn: undefined })) yield* changes;
+    for await (const { changes } of partition.feed.follow({ number, csn: undefined })) yield* changes;
   } finally {
     clearInterval(timer);
   }
@@ -58,9 +59,9 @@ async function formatOf(
   return Buffer.from(`${JSON.stringify({ ...fields, changes: changeLines(change) })}\n`);
 }
 
-function parseNumber(text: string): bigint {
-  if (!/^[1-9]\d{0,15}$/.test(text)) throw new InvalidArgumentError('is not the number of a change, from 1');
-  return BigInt(text);
+function parseNumber(text: string): number {
+  if (!/^[1-9]\d{0,14}$/.test(text)) throw new InvalidArgumentError('is not the number of a change, from 1');
+  return Number(text);
 }
 
 export function addChanges(program: Command): void {
@@ -68,7 +69,7 @@ export function addChanges(program: Command): void {
     .option('--follow', 'go on with changes as they come')
     .option('--base <dn>', 'only changes of this entry and those below it')
     .addOption(new Option('--format <format>', 'LDIF or JSON lines').choices(['ldif', 'json']).default('ldif'))
-    .option('--from <number>', 'begin with the change of this number', parseNumber)
+    .option('--from <number>', 'begin with the change of this number', parseNumber, 1)
     .action((options: ChangesOptions, command: Command) =>
       withDirectory(resolveSettings(command), { readOnly: true }, async ({ partition, schema }) => {
         const base = options.base === undefined ? undefined : parseDnArgument(schema, options.base);

@@ -45,7 +45,7 @@ export function encodeSyncDone(cookie: string, refreshDeletes: boolean): Buffer 
   });
 }
 
-/** Encodes the value of a Sync Info message: a new cookie, or the end of a refresh: deletions, or a present phase. */
+/** Encodes the value of a Sync Info message: a new cookie, or the end of a refresh by deletes or a present phase. */
 export function encodeSyncInfo(kind: 'newcookie' | 'refreshDelete' | 'refreshPresent', cookie: string): Buffer {
   const writer = new Writer();
   if (kind === 'newcookie') writer.text(contextTag(0), cookie);

@@ -39,18 +39,21 @@ export async function searchVirtual(
   reply: SearchReply,
 ): Promise<Outcome> {
   const viewer = viewerOfTree(context, tree);
-  const entries = await tree.entries();
+  const entries = await tree.entries(base);
   await requireVisible(context, entries, base, viewer);
   let sentCount = 0;
-  for (const entry of entries) {
-    if (!isInScope(entry.dn, base, request.scope)) continue;
+  const send = async (entry: VirtualEntry): Promise<void> => {
+    if (context.aborted) throw new LdapError('canceled', 'canceled');
+    if (!isInScope(entry.dn, base, request.scope)) return;
     const match = findMatch(context, entry, await entry.row(), request.filter, viewer);
-    if (!match) continue;
+    if (!match) return;
     if (sizeLimit > 0 && ++sentCount > sizeLimit)
       throw new LdapError('sizeLimitExceeded', `more than ${sizeLimit} entries match`);
-    if (context.aborted) throw new LdapError('canceled', 'canceled');
     await reply.entry(match, selection, request.typesOnly);
-  }
+  };
+  for (const entry of entries) await send(entry);
+  const isAboveMany = request.scope !== 'base' && base.norm.equals(tree.top.norm);
+  if (isAboveMany && tree.below) for await (const entry of tree.below(request.filter)) await send(entry);
   return SUCCESS;
 }
 
@@ -62,7 +65,7 @@ export async function compareVirtual(
   { attribute, value }: CompareRequest,
 ): Promise<boolean> {
   const viewer = viewerOfTree(context, tree);
-  const { node, row } = await requireVisible(context, await tree.entries(), dn, viewer);
+  const { node, row } = await requireVisible(context, await tree.entries(dn), dn, viewer);
   return context.services.partition.compareVirtual({ node, row: await row() }, attribute, value, viewer);
 }
 
@@ -74,8 +77,12 @@ export function refuseVirtual({ services: { virtual } }: Context, dn: Dn): void 
   throw new LdapError('unwillingToPerform', `${subject} is made by the server, and cannot be changed`);
 }
 
-function viewerOfTree(context: Context, { readers }: VirtualTree): Viewer {
-  return readers === 'anybody' ? UNRESTRICTED : viewerOf(context);
+function viewerOfTree(context: Context, { readers, top }: VirtualTree): Viewer {
+  if (readers === 'anybody') return UNRESTRICTED;
+  const viewer = viewerOf(context);
+  // Whoever may not see all there is must not learn it from the changes.
+  if (readers === 'all-seeing' && viewer.sightOf) throw new LdapError('noSuchObject', `no such entry: ${top.text}`);
+  return viewer;
 }
 
 /** Returns the entry `dn`. Throws `noSuchObject`, with the nearest superior that the viewer sees, if it is unseen. */

@@ -8,7 +8,7 @@ import {
   readJobs,
   standardJobs,
 } from '../../jobs/index.js';
-import type { Scope } from '../../ldap/ldap-types.js';
+import type { Filter, Scope } from '../../ldap/ldap-types.js';
 import type { Partition } from '../../partition/index.js';
 import type { DirectorySettings } from '../../partition/model/directory-types.js';
 import type { Node } from '../../partition/model/node.js';
@@ -21,6 +21,7 @@ import type { Config } from '../settings/index.js';
 import { SUPPORTED_CONTROLS } from '../words/controls.js';
 import { chain, type Maybe } from '../words/maybe.js';
 import { VENDOR, VERSION } from '../words/version.js';
+import { CHANGELOG_DN, changelogEntries, changelogEntry } from './changelog.js';
 import { proposalLines } from './index-proposals.js';
 import { MONITOR_DN, monitorEntries, textEntry } from './monitor.js';
 import { subschemaAttributes } from './subschema.js';
@@ -38,10 +39,15 @@ export interface VirtualEntry {
 /** A computed entry and the computed entries below. */
 export interface VirtualTree {
   readonly top: Dn;
-  /** The clients that may read the entries: all clients, or clients with the right by the access rules. */
-  readonly readers: 'anybody' | 'entitled';
-  /** Returns the entries at present, superiors first. */
-  entries(): Maybe<readonly VirtualEntry[]>;
+  /**
+   * The clients that may read the entries: all clients, clients with the right by the access rules, or clients who may
+   * read all attributes of all entries but secrets.
+   */
+  readonly readers: 'anybody' | 'entitled' | 'all-seeing';
+  /** Returns the entries at present, superiors first. Of entries that `below` returns, only the one named `base`. */
+  entries(base: Dn): Maybe<readonly VirtualEntry[]>;
+  /** Returns those of many entries below the top that the filter may match. */
+  below?(filter: Filter): AsyncIterable<VirtualEntry>;
 }
 
 /** The entries that are computed, not stored: root DSE and cn=Subschema (RFC 4512 §5.1, §4.2), cn=Monitor. */
@@ -73,7 +79,27 @@ export class VirtualEntries {
             [...entries, ...textEntries].map((entry) => this.#virtualEntry(entry)),
           ),
       },
+      {
+        top: schema.parseDn(CHANGELOG_DN),
+        readers: 'all-seeing',
+        entries: (base) => this.#changelog(base),
+        below: (filter) => this.#changes(filter),
+      },
     ];
+  }
+
+  async #changelog(base: Dn): Promise<readonly VirtualEntry[]> {
+    const entries = [this.#virtualEntry(changelogEntry(this.#partition))];
+    const [ava, ...others] = base.rdns[0]!.avas;
+    if (base.rdns.length !== 2 || ava!.type?.name !== 'changeNumber' || others.length > 0) return entries;
+    const named = { type: 'equal', attribute: 'changeNumber', value: ava!.value } as const;
+    for await (const entry of this.#changes(named)) entries.push(entry);
+    return entries;
+  }
+
+  async *#changes(filter: Filter): AsyncGenerator<VirtualEntry> {
+    for await (const { dn, attributes } of changelogEntries(this.#partition, filter))
+      yield { ...this.#newPlace(dn), row: () => chain(attributes(), (computed) => this.#pack(computed)) };
   }
 
   #virtualEntry({ dn, attributes }: ComputedEntry): VirtualEntry {
@@ -81,16 +107,16 @@ export class VirtualEntries {
   }
 
   #place(text: string): { readonly dn: Dn; readonly node: Node } {
-    let place = this.#nodes.get(text);
-    if (!place) {
-      const dn = this.#partition.schema.parseDn(text);
-      const parentText = dn.rdns.slice(1).map((rdn) => rdn.text);
-      const parent = parentText.length === 0 ? undefined : this.#place(parentText.join(',')).node;
-      const node = { id: NO_ENTRY_ID, parent, normRdn: dn.rdns[0]?.norm ?? dn.norm, dn: Buffer.from(text) };
-      place = { dn, node };
-      this.#nodes.set(text, place);
-    }
+    const place = this.#nodes.get(text) ?? this.#newPlace(text);
+    this.#nodes.set(text, place);
     return place;
+  }
+
+  #newPlace(text: string): { readonly dn: Dn; readonly node: Node } {
+    const dn = this.#partition.schema.parseDn(text);
+    const parentText = dn.rdns.slice(1).map((rdn) => rdn.text);
+    const parent = parentText.length === 0 ? undefined : this.#place(parentText.join(',')).node;
+    return { dn, node: { id: NO_ENTRY_ID, parent, normRdn: dn.rdns[0]?.norm ?? dn.norm, dn: Buffer.from(text) } };
   }
 
   #pack(attributes: VirtualAttributes): Buffer {
@@ -120,6 +146,7 @@ function rootDseAttributes(settings: DirectorySettings, config: Config): Virtual
     ['supportedFeatures', Object.values(FeatureOid)],
     ['subschemaSubentry', [SUBSCHEMA_DN]],
     ['monitorContext', ['cn=Monitor']],
+    ['changeLog', [CHANGELOG_DN]],
     ['vendorName', [VENDOR]],
     ['vendorVersion', [VERSION]],
     ['entryDN', ['']],
