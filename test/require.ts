@@ -29,6 +29,11 @@ const parts = {
     present: () => runs('/usr/bin/python3', '-c', 'import ldap3'),
     remedy: 'apt-get install python3-ldap3',
   },
+  'python3-ldap': {
+    present: () => runs('/usr/bin/python3', '-c', 'import ldap.syncrepl'),
+    remedy: 'apt-get install python3-ldap',
+    optional: true,
+  },
   /** Runs a program at a terminal. */
   script: { present: () => runs('script', '-qec', 'true', '/dev/null'), remedy: 'apt-get install bsdutils' },
   freeradius: {
