@@ -110,7 +110,7 @@ for (const engine of ['lmdb', 'hbase'] as const) {
       const wanted = await entriesAt(fronts[0]!.port, ADMIN.dn, ADMIN.password);
       let found = new Map<string, string>();
       // Waits for the consumer, which tells nobody how far it is; a lasting difference is shown.
-      for (let tries = 0; tries < 200; tries++) {
+      for (let tries = 0; tries < rounds(200, 2000); tries++) {
         found = await consumer.entries();
         if ([...wanted].every(([id, text]) => found.get(id) === text) && found.size === wanted.size) return;
         await new Promise((resolve) => setTimeout(resolve, 50));

@@ -15,7 +15,7 @@ import type { Store } from '../../src/store/contract.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
 import { cellValue, packSorted, unpackRow } from '../../src/store/row.js';
 import { rowBefore } from './before-image.js';
-import { change, ENGINES, type Fixture, openFixture, SUFFIX, seeded } from './fixture.js';
+import { change, ENGINES, type Fixture, openFixture, refused, SUFFIX, seeded } from './fixture.js';
 
 /** Number of the oldest record, if any. A reader more than one below it may have missed trimmed records. */
 async function oldestChange(store: Store): Promise<bigint | undefined> {
@@ -150,6 +150,33 @@ for (const engine of ENGINES) {
         }
         expect(rows).to.deep.equal([]);
       }));
+
+    it('a follower gets each change once, and one that is too far behind is refused', async function () {
+      if (engine === 'hbase') this.skip();
+      const { feed } = fixture.partition;
+      const start = await feed.latest();
+      const idle = feed.follow(start);
+      const busy = feed.follow(start);
+      for (const follower of [idle, busy])
+        expect((await follower.next()).value!.changes, 'nothing new at first').to.deep.equal([]);
+      const cells = { op: 'add', id: 'i'.repeat(16), dn: SUFFIX, by: '', csn: '2', time: 't'.repeat(8) };
+      const append = Object.entries(cells)
+        .map(([name, value]) => ({ family: 0, qualifier: Buffer.from(name), value: Buffer.from(value) }))
+        .sort((a, b) => a.qualifier.compare(b.qualifier));
+      for (let n = 0; n < 22; n++) {
+        const steps = Array.from({ length: 500 }, () => ({ table: CHANGES_TABLE.name, append }));
+        await fixture.store.commit({ steps, decisive: 0 });
+        feed.noteCommit();
+        const got: bigint[] = [];
+        while (got.length < 500) got.push(...(await busy.next()).value!.changes.map(({ number }) => number));
+        expect(got.length).to.equal(500);
+        expect(got[0]).to.equal(start.number + BigInt(n * 500 + 1));
+        expect(got[499]).to.equal(start.number + BigInt(n * 500 + 500));
+      }
+      await refused('syncRefreshRequired', idle.next());
+      await busy.return();
+      await allOf(reader);
+    });
 
     it('change records are read from a number on, and none is returned twice', async () => {
       const from = reader.position;
