@@ -52,14 +52,19 @@ const REMEDIES: Partial<Record<StoreErrorCode, string>> = {
 export function describeError(error: unknown): string {
   const failure = storeFailureOf(error);
   if (failure) return `${failure.message}${REMEDIES[failure.code] ?? ''}`;
-  if (error instanceof LdapError) return `${error.message} (${error.result})`;
+  if (error instanceof LdapError) return `${inWords(error.message)} (${error.result})`;
   if (error instanceof CliError || error instanceof StoreError) return error.message;
   if (isSystemError(error)) {
     const reason = SYSTEM_ERRORS[error.code ?? ''] ?? error.message;
     const place = error.path ?? (error as { address?: string }).address;
     return place === undefined ? reason : `${place}: ${reason}`;
   }
-  return error instanceof Error ? error.message : String(error);
+  return inWords(error instanceof Error ? error.message : String(error));
+}
+
+/** Puts the words of `SYSTEM_ERRORS` in place of those of Node.js: `ENOENT: no such file or directory, stat 'x'`. */
+function inWords(text: string): string {
+  return text.replace(/\b(E[A-Z]+): [^,]*, \w+(?: '[^']*')?/, (words, code: string) => SYSTEM_ERRORS[code] ?? words);
 }
 
 /** Prints the error, with the stack under `ROWAN_DEBUG`. Returns the exit code. */

@@ -47,7 +47,7 @@ async function checkPort(
   } catch (error) {
     const { code = '' } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException;
     if (code === 'EADDRINUSE' && (await isHeldByRowan())) return ok(`a Rowan server listens on ${url}`);
-    return fault(describeError(error), REMEDIES[code] ?? 'correct the setting');
+    return fault(describeError(error), REMEDIES[url.startsWith('ldapi:') ? '' : code] ?? 'correct the setting');
   }
 }
 
