@@ -87,9 +87,9 @@ async function editAndReload(command: Command, edits: readonly SettingEdit[]): P
   if (twice) throw new UsageError(`${twice.name} is given twice`);
   await withFileLock(file, async () => {
     const edited = edit(file, edits);
-    const finding = findingConfig(command, edited);
-    if (command.getOptionValue('force') !== true) await requireFiles(edited, finding);
-    const clients = await ControlClient.findAll(finding);
+    if (command.getOptionValue('force') !== true)
+      await requireFiles(edited, command.opts<Pick<Config, 'data' | 'store'>>());
+    const clients = await ControlClient.findAll(findingConfig(command, edited));
     replaceConfigFile(file, edited.text);
     if (clients.length === 0)
       process.stdout.write(`${file} is changed; no server was found that runs, the next one reads it at its start\n`);
@@ -110,11 +110,12 @@ function edit(file: string, edits: readonly SettingEdit[]): EditedConfig {
 }
 
 /** Throws `UsageError` when what a changed setting names cannot be used. A server that runs checks again. */
-async function requireFiles({ file, edits, config }: EditedConfig, { data }: Config): Promise<void> {
+async function requireFiles({ file, edits, config }: EditedConfig, flags: Pick<Config, 'data' | 'store'>) {
   const names = edits.map(({ name }) => name);
+  const place = { data: config.data ?? flags.data, store: config.store ?? flags.store };
   // Loaded on demand, so that "rowan config" starts faster.
   const { requireNamed } = await import('../doctor/named-files.js');
-  await requireNamed({ config: { ...config, data: config.data ?? data }, file }, names).catch((error) => {
+  await requireNamed({ config: { ...config, ...place }, file }, names).catch((error) => {
     const hint = 'nothing is changed (--force changes the file all the same)';
     throw new UsageError(`${describeError(error)}; ${hint}`, { cause: error });
   });
@@ -211,6 +212,7 @@ export function addConfig(program: Command): void {
     );
   editCommand(config, 'unset', 'remove settings from the configuration file, so that their defaults hold again')
     .argument('<name...>', 'names of the settings, such as limits.connections')
+    .option('--force', 'change the file even if the settings then name no data folder')
     .action((names: readonly string[], _options: object, command: Command) =>
       editAndReload(
         command,

@@ -78,6 +78,8 @@ export async function requireNamed(
   names: readonly SettingName[],
   schema?: Schema,
 ): Promise<void> {
+  if (!(config.data ?? config.store) && names.some((name) => name === 'data' || name === 'store'))
+    throw new CliError('data: nothing else gives the data folder; set data or store, or give --data if a flag does');
   for (const name of names) {
     if (settingValue(config, name) === undefined) continue;
     try {
