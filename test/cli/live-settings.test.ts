@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import {
   chmodSync,
   existsSync,
@@ -8,6 +9,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { expect } from 'chai';
 import { ControlClient } from '../../src/cli/control-client.js';
 import type { ReloadReport } from '../../src/cli/reload.js';
@@ -80,17 +82,18 @@ interface UnusablePaths {
   readonly storeLink: string;
   readonly config: string;
   readonly key: string;
+  /** Host and port on which the test listens. */
+  readonly taken: string;
   /** Certificate and key in DER. */
   readonly derCert: string;
   readonly derKey: string;
 }
 
 /**
- * Values that the setting must refuse, as texts. Those that only the server can refuse, by the files that are there or
- * by the directory, come with the reason.
+ * Values that the setting must refuse, as texts, each with the reason.
  */
-function refusedValues(name: SettingName, paths: UnusablePaths): readonly (string | readonly [string, RegExp])[] {
-  const { folder, none, empty, storeFile, storeLink, config, key, derCert, derKey } = paths;
+function refusedValues(name: SettingName, paths: UnusablePaths): readonly (readonly [string, RegExp])[] {
+  const { folder, none, empty, storeFile, storeLink, config, key, taken, derCert, derKey } = paths;
   const noFolder = [
     [none, /no such file or folder/],
     [empty, /is not a folder/],
@@ -108,27 +111,30 @@ function refusedValues(name: SettingName, paths: UnusablePaths): readonly (strin
     case 'schema.folders':
       return [
         [none, /schema folder .*nowhere/],
-        [folder, /schema/],
+        [folder, /unusable' holds no \.ldif file; put files/],
       ];
     case 'schema.nis':
-      return ['rfc2306', ['rfc2307bis', /the directory's NIS schema rfc2307; "rowan schema set" gives/]];
+      return [
+        ['rfc2306', /schema\.nis must be one of rfc2307, rfc2307bis$/],
+        ['rfc2307bis', /the directory's NIS schema rfc2307; "rowan schema set" gives/],
+      ];
     case 'passwords.breached':
       return [
-        [none, /no such file/i],
-        [derCert, /passwords.breached: /],
+        [none, /^passwords\.breached: \S+nowhere: no such file or folder \(other\)$/],
+        [derCert, /cert\.der: a line is no upper-case hex of a SHA-1/],
       ];
     case 'passwords.check':
-      return [[none, /passwords.check: /]];
+      return [[none, /nowhere cannot be used: it throws Error \(ERR_MODULE_NOT_FOUND\)/]];
     case 'passwords.totpKey':
       return [...noFile, [empty, /has 0 bytes, and a key has 32/]];
     case 'http.tokenFile':
       return [...noFile, [empty, /must hold one token/]];
     case 'hbase.site':
-      return [...noFile, [empty, /hbase-site.xml: /]];
+      return [...noFile, [empty, /hbase-site.xml: line 1: document must contain a root element/]];
     case 'dropfolder.mapping':
       return [
-        [none, /ENOENT|no such file/],
-        [folder, /EISDIR|is a folder/],
+        [none, /^dropfolder\.mapping: \S+nowhere: no such file or folder$/],
+        [folder, /^dropfolder\.mapping: \S+unusable: is a folder, not a file$/],
         [empty, /has to be a map/],
       ];
     case 'tls.cert':
@@ -153,13 +159,22 @@ function refusedValues(name: SettingName, paths: UnusablePaths): readonly (strin
     case 'dropfolder.as':
       return [['nonsense=x', /nonsense/]];
     case 'listen':
-      return ['http://127.0.0.1', [`ldapi://${encodeURIComponent(`${none}/x`)}`, /cannot listen on/]];
+      return [
+        ['http://127.0.0.1', /listen must be URLs like .*, not "http:\/\/127\.0\.0\.1"$/],
+        [`ldapi://${encodeURIComponent(`${none}/x`)}`, /cannot listen on.*; correct the setting$/],
+      ];
     case 'http.listen':
-      return ['127.0.0.1:99999', ['192.0.2.1:8389', /http.listen/]];
+      return [
+        ['127.0.0.1:99999', /a port of 65535 at most$/],
+        [taken, new RegExp(`${taken}.*: the address is in use`)],
+      ];
     case 'store':
-      return ['nonsense', 'hbase://h:1/p'];
+      return [
+        ['nonsense', /store must be an address like hbase:/],
+        ['hbase://h:1/p', /store cannot stand beside data$/],
+      ];
     default:
-      return [(settings[name] as SettingSpec).kind === 'text' ? ' ' : 'nonsense'];
+      return [[(settings[name] as SettingSpec).kind === 'text' ? ' ' : 'nonsense', new RegExp(`${name} must be `)]];
   }
 }
 
@@ -413,6 +428,8 @@ describe('cli: settings that change while the server runs', () => {
     needs(this, 'openssl');
     const { cert, key } = makeCertificate(sandbox.folder);
     const folder = sandbox.path('unusable');
+    const other = createServer().listen(0, '127.0.0.1');
+    await once(other, 'listening');
     const config = sandbox.path('each.yaml');
     const paths: UnusablePaths = {
       folder,
@@ -422,6 +439,7 @@ describe('cli: settings that change while the server runs', () => {
       storeLink: sandbox.path('link'),
       config,
       key,
+      taken: `127.0.0.1:${(other.address() as AddressInfo).port}`,
       derCert: sandbox.path('cert.der'),
       derKey: sandbox.path('key.der'),
     };
@@ -438,6 +456,7 @@ describe('cli: settings that change while the server runs', () => {
     writeFileSync(config, text);
     const child = startRowan(['serve', '--config', config]);
     ending = async () => {
+      other.close();
       child.kill('SIGTERM');
       expect(await exited(child)).to.equal(0);
     };
@@ -449,14 +468,19 @@ describe('cli: settings that change while the server runs', () => {
       return (JSON.parse(await client!.request('POST', '/reload')) as ReloadReport).problems.join('\n');
     };
     for (const name of settingNames) {
-      for (const refused of refusedValues(name, paths)) {
-        const [value, reason] = typeof refused === 'string' ? [refused, /./] : refused;
+      for (const [value, reason] of refusedValues(name, paths)) {
         expect(await problemsOf(name, value), name)
           .to.match(reason)
           .and.include(name);
       }
     }
+    writeFileSync(config, `${lines.slice(1).join('\n')}\n`);
+    const { problems } = JSON.parse(await client!.request('POST', '/reload')) as ReloadReport;
+    expect(problems.join('\n')).to.match(/^data: nothing else gives the data folder; set data or store/);
     writeFileSync(config, text);
+    const unset = await rowan(['config', 'unset', 'data', '--config', config]);
+    expect(`${unset.code} ${unset.stderr}`).to.match(/^2 rowan: data: nothing else gives the data folder; .* changed/);
+    expect(readFileSync(config, 'utf8')).to.equal(text);
     // The command asks the same server.
     const asked: readonly [SettingName, string][] = [
       ['auditLog.output', folder],
