@@ -3,21 +3,27 @@ import type { LoadRow, RowStep, Store, TableSpec } from '../store/contract.js';
 import { LOG_TABLE } from '../store/log.js';
 import { EMPTY, MARK, unpackRow } from '../store/row.js';
 import { cellChanges } from '../store/row-edit.js';
+import { isGuardFailure } from '../store/store-error.js';
 import type { Message, TouchedRow } from './wire.js';
 
 /** Steps of rows that are written before the end of their group, so that memory is bounded. */
 const MAX_STEPS = 20_000;
 const MAX_BYTES = 32 * 1024 * 1024;
 
-/** Writes what a primary sends to the store of a replica. Its plans are unlogged: the primary's log comes with them. */
+/**
+ * Writes what a primary sends to the store of a replica. Its plans are unlogged: the primary's log comes with them.
+ * `ownTable`: the table of the store that is not among those that are sent.
+ */
 export class Applier {
   readonly #store: Store;
+  readonly #ownTable: TableSpec;
   #specs = new Map<string, TableSpec>();
   #steps: RowStep[] = [];
   #bytes = 0;
 
-  constructor(store: Store) {
+  constructor(store: Store, ownTable = LOG_TABLE) {
     this.#store = store;
+    this.#ownTable = ownTable;
   }
 
   /** Applies a message. Resolves with true at the end of a group, when all of it is durable. */
@@ -55,9 +61,9 @@ export class Applier {
 
   async #setTables(specs: readonly TableSpec[]): Promise<void> {
     await this.flush();
-    const kept = new Set([LOG_TABLE.name, ...specs.map(({ name }) => name)]);
+    const kept = new Set([this.#ownTable.name, ...specs.map(({ name }) => name)]);
     for (const { name } of await this.#store.tables()) if (!kept.has(name)) await this.#store.dropTable(name);
-    for (const spec of [LOG_TABLE, ...specs]) await this.#store.createTable(spec);
+    for (const spec of [this.#ownTable, ...specs]) await this.#store.createTable(spec);
     this.#specs = new Map(specs.map((spec) => [spec.name, spec]));
   }
 
@@ -66,7 +72,15 @@ export class Applier {
     if (!last) return;
     const isNumbered = table === CHANGES_TABLE.name;
     const steps = isNumbered ? [{ table, key: last.key, numbered: true, put: unpackRow(last.row) }] : [];
-    await this.#store.ingest([{ table, rows }], { steps, decisive: 0, unlogged: true });
+    const plan = { steps, decisive: 0, unlogged: true };
+    try {
+      const absent = this.#specs.get(table)?.suffixBytes === undefined;
+      await this.#store.ingest([{ table, rows, absent }], plan);
+    } catch (error) {
+      // An interrupted copy has written some of the rows already: they are replaced.
+      if (!isGuardFailure(error)) throw error;
+      await this.#store.ingest([{ table, rows }], plan);
+    }
   }
 
   async #addRow({ table, key, kind, names, put }: TouchedRow): Promise<void> {

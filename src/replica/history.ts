@@ -12,7 +12,7 @@ import type { Refusal } from './wire.js';
  * The history of a log: its terms. Each promotion begins a term, like the leader terms of Raft, but without an
  * election. Two logs agree up to the last term that both have.
  */
-const KEY = Buffer.from('replication');
+export const HISTORY_KEY = Buffer.from('replication');
 
 /** A term of the log. */
 export interface Term {
@@ -34,7 +34,7 @@ const grantCell = (name: string): Buffer => Buffer.from(`grant:${name}`);
 
 /** Reads the history; it is empty in a directory that never had a replica. */
 export async function readHistory(reader: Reader): Promise<History> {
-  const row = (await reader.get(META_TABLE.name, KEY)) ?? EMPTY;
+  const row = (await reader.get(META_TABLE.name, HISTORY_KEY)) ?? EMPTY;
   const terms: Term[] = [];
   const grants = new Map<string, Buffer>();
   for (const { qualifier, value } of unpackRow(row)) {
@@ -69,7 +69,7 @@ export async function beginTerm(store: Store, above = 0): Promise<number> {
   const { terms } = await readHistory(store);
   const term = Math.max(terms.at(-1)?.term ?? 0, above) + 1;
   const put = [termCellAt(term, await store.settled(LOG_TABLE.name))];
-  await store.commit({ steps: [{ table: META_TABLE.name, key: KEY, put }], decisive: 0 });
+  await store.commit({ steps: [{ table: META_TABLE.name, key: HISTORY_KEY, put }], decisive: 0 });
   return term;
 }
 
@@ -82,7 +82,7 @@ export async function grant(store: Store, name: string, hash: Buffer): Promise<v
   const history = await readHistory(store);
   const put: Cell[] = [{ family: 0, qualifier: grantCell(name), value: hash }];
   if (history.terms.length === 0) put.push(termCellAt(1, await store.settled(LOG_TABLE.name)));
-  await store.commit({ steps: [{ table: META_TABLE.name, key: KEY, put }], decisive: 0 });
+  await store.commit({ steps: [{ table: META_TABLE.name, key: HISTORY_KEY, put }], decisive: 0 });
 }
 
 /** Ends the right of a replica to follow. The last one that goes takes the log with it, which then costs nothing. */
@@ -90,11 +90,11 @@ export async function revoke(store: Store, name: string): Promise<boolean> {
   const { grants } = await readHistory(store);
   if (!grants.has(name)) return false;
   if (grants.size === 1) {
-    await store.commit({ steps: [{ table: META_TABLE.name, key: KEY, deleteRow: true }], decisive: 0 });
+    await store.commit({ steps: [{ table: META_TABLE.name, key: HISTORY_KEY, deleteRow: true }], decisive: 0 });
     await store.dropTable(LOG_TABLE.name);
   } else {
     const names = [{ family: 0, qualifier: grantCell(name) }];
-    await store.commit({ steps: [{ table: META_TABLE.name, key: KEY, delete: names }], decisive: 0 });
+    await store.commit({ steps: [{ table: META_TABLE.name, key: HISTORY_KEY, delete: names }], decisive: 0 });
   }
   return true;
 }

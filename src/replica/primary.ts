@@ -4,7 +4,7 @@ import { LdapError } from '../ldap/ldap-error.js';
 import type { Store } from '../store/contract.js';
 import { LOG_TABLE } from '../store/log.js';
 import { gapAfter, lastEntry, readHistory, refusalOf, type Term } from './history.js';
-import { sendChanges, sendCopy, sendTouched, tablesOf } from './sender.js';
+import { copyMessages, sendChanges, sendTouched, tablesOf } from './sender.js';
 import { fencedText, type ReplicaState, readState, roleOf, writeReplicaState } from './state-file.js';
 import { encodeMessage, type Refusal, type ServerState } from './wire.js';
 
@@ -198,9 +198,11 @@ export class Primary {
     yield encodeMessage({ kind: 'alive', position: last, last, entryMs: Date.now(), nowMs: Date.now() });
     const after =
       table === undefined ? undefined : { table, lastKey: lastKey ? Buffer.from(lastKey, 'base64') : undefined };
-    for await (const message of sendCopy(this.#store, after)) {
+    const specs = await tablesOf(this.#store);
+    yield encodeMessage({ kind: 'tables', specs });
+    for await (const message of copyMessages(this.#store, specs, after)) {
       if (until.aborted) throw new LdapError('unavailable', 'the server ends');
-      yield message;
+      yield encodeMessage(message);
     }
   }
 

@@ -1,11 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { META_TABLE } from '../partition/model/tables.js';
 import { batchesOf } from '../store/batches.js';
 import type { Cell, LoadRow, Reader, Store, TableSpec } from '../store/contract.js';
 import { entryTimeMs, LOG_TABLE, readTouches, type Touch } from '../store/log.js';
 import { cellAt, counterBytes, EMPTY, packRow, unpackRow } from '../store/row.js';
 import { readRowBatches } from '../store/row-batches.js';
 import { isMissing } from '../store/store-error.js';
-import { encodeMessage, type TouchedRow } from './wire.js';
+import { encodeMessage, type Message, type TouchedRow } from './wire.js';
 
 /** Bytes of rows in one message. */
 const MESSAGE_BYTES = 256 * 1024;
@@ -19,50 +20,66 @@ const LONGEST_WAIT_MS = 20;
 /** An idle stream says this often that it is alive, in ms. */
 const ALIVE_MS = 2000;
 
-/** Where a copy goes on: behind `lastKey` of `table`. */
+/** Where a copy goes on: behind `lastKey` of `table`; undefined: behind the whole table. */
 export interface CopyPosition {
   readonly table: string;
   readonly lastKey: Buffer | undefined;
+  /** Set when all rows are copied: the last row whose separate cells are. */
+  readonly cellsKey?: Buffer | undefined;
 }
 
+/** Table `meta` makes the copy a directory, so it comes last. */
+const placeOf = (table: string): string => (table === META_TABLE.name ? '~' : table);
+
 /**
- * Yields the messages of a copy of all tables but the log, from `after` on. The copy is not of one moment: a replica
- * applies all entries of the log that were written meanwhile, and is consistent then.
+ * Yields the messages of a copy of these tables, from `after` on. `rowCount`: rows of a table, postings each. A copy
+ * from a store that changes is not of one moment: a replica applies all entries of the log that were written meanwhile,
+ * and is consistent then.
  */
-export async function* sendCopy(store: Store, after: CopyPosition | undefined): AsyncGenerator<Buffer> {
-  const specs = await tablesOf(store);
-  yield encodeMessage({ kind: 'tables', specs });
-  for (const spec of specs) {
-    if (after && spec.name < after.table) continue;
-    const lastKey = after?.table === spec.name ? after.lastKey : undefined;
+export async function* copyMessages(
+  reader: Reader,
+  specs: readonly TableSpec[],
+  after: CopyPosition | undefined,
+  maxBytes = MESSAGE_BYTES,
+): AsyncGenerator<CopyMessage> {
+  for (const spec of [...specs].sort((a, b) => (placeOf(a.name) < placeOf(b.name) ? -1 : 1))) {
+    const table = spec.name;
+    if (after && placeOf(table) < placeOf(after.table)) continue;
+    const begun = after?.table === table ? after : undefined;
+    if (begun && !begun.lastKey && !begun.cellsKey) continue;
     try {
-      for await (const batch of readRowBatches(store, spec, lastKey, MESSAGE_BYTES))
-        yield encodeMessage({ kind: 'load', table: spec.name, ...batch });
-      for await (const rows of separateRows(store, spec)) yield encodeMessage({ kind: 'touched', rows });
+      for await (const batch of readRowBatches(reader, spec, begun?.lastKey, maxBytes))
+        yield { kind: 'load', table, ...batch };
+      for await (const rows of separateRows(reader, spec, begun?.cellsKey)) yield { kind: 'touched', rows };
     } catch (error) {
       // An index was dropped meanwhile: the stream of changes says so.
       if (!isMissing(error)) throw error;
     }
-    yield encodeMessage({ kind: 'load', table: spec.name, lastKey: undefined, rows: [] });
+    yield { kind: 'load', table, lastKey: undefined, rows: [], rowCount: 0 };
   }
 }
+
+type CopyMessage =
+  | Extract<Message, { kind: 'touched' }>
+  | (Extract<Message, { kind: 'load' }> & { readonly rowCount: number });
 
 /** Returns the tables that a replica has, the log aside, in the order of their names. */
 export async function tablesOf(store: Pick<Store, 'tables'>): Promise<TableSpec[]> {
   return (await store.tables()).filter(({ name }) => name !== LOG_TABLE.name);
 }
 
-/** Yields the separate cells of all rows of a table. */
-async function* separateRows(store: Store, { name, families }: TableSpec): AsyncGenerator<TouchedRow[]> {
-  for (const [family, { separate }] of families.entries()) {
-    if (!separate) continue;
-    let after: Buffer | undefined;
-    for (;;) {
-      const keys = await store.keysOfCells(name, family, 1000, after);
-      after = keys.at(-1);
-      if (!after) break;
-      for (const key of keys) yield* separateCells(store, { table: name, key, family });
-    }
+/** Yields the separate cells of all rows of a table, which has one separate family at most, behind a row. */
+async function* separateRows(
+  reader: Reader,
+  { name, families }: TableSpec,
+  after: Buffer | undefined,
+): AsyncGenerator<TouchedRow[]> {
+  const family = families.findIndex(({ separate }) => separate);
+  if (family < 0) return;
+  for (let keys: Buffer[]; ; after = keys.at(-1)) {
+    keys = await reader.keysOfCells(name, family, 1000, after);
+    if (keys.length === 0) return;
+    for (const key of keys) yield* separateCells(reader, { table: name, key, family });
   }
 }
 

@@ -1,6 +1,5 @@
 import { expect } from 'chai';
-import { Copier } from '../../src/cli/copy/copier.js';
-import { COPY_TABLE, CopyState } from '../../src/cli/copy/state.js';
+import { COPY_TABLE, copyDirectory, removeUnfinishedCopy } from '../../src/cli/copy/copier.js';
 import { chunkCells } from '../../src/partition/model/large.js';
 import {
   CHANGES_TABLE,
@@ -11,6 +10,7 @@ import {
   META_TABLE,
   Q,
 } from '../../src/partition/model/tables.js';
+import { grant } from '../../src/replica/history.js';
 import type { Cell, LoadRow, Store } from '../../src/store/contract.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
 import { packRow } from '../../src/store/row.js';
@@ -20,7 +20,7 @@ import { random, scanAll } from '../store/suite/fixture.js';
 
 const INDEX = indexTable('2.5.4.3');
 const NOTHING = { steps: [], decisive: 0 };
-const SILENT = { beginTable: () => undefined, addRows: () => undefined };
+const SILENT = () => undefined;
 
 function masterRow(i: number): LoadRow {
   const key = Buffer.alloc(16);
@@ -97,7 +97,7 @@ describe('cli: the copier', () => {
     for (let round = 0; ; round++) {
       expect(round).to.be.below(500);
       try {
-        await new Copier(from, target, SILENT).run();
+        await copyDirectory(from, target, SILENT);
         break;
       } catch (error) {
         if (!(error instanceof StoreError) || error.code !== 'unavailable') throw error;
@@ -107,25 +107,32 @@ describe('cli: the copier', () => {
     expect(await content(to)).to.deep.equal(await content(from));
   });
 
+  it('leaves out what belongs to the replicas of the source', async () => {
+    const from = await source();
+    const before = await content(from);
+    await grant(from, 'second', Buffer.from('hash'));
+    const to = openMemoryStore();
+    await copyDirectory(from, to, SILENT);
+    expect(await content(to)).to.deep.equal(before);
+  });
+
   it('refuses a target that is in use, and half of another copy unless told to begin anew', async () => {
     const from = await source();
-    expect(await failure(new Copier(from, await source(), SILENT).run())).to.match(/has a directory already/);
+    expect(await failure(copyDirectory(from, await source(), SILENT))).to.match(/has a directory already/);
     const to = openMemoryStore();
     let batches = 0;
     const broken = faulty(to, ({ at }) => (at === 'ingest' && ++batches === 3 ? { do: 'fail' } : undefined));
-    expect(await failure(new Copier(from, broken, SILENT).run())).to.not.equal('none');
+    expect(await failure(copyDirectory(from, broken, SILENT))).to.not.equal('none');
     expect((await to.tables()).map(({ name }) => name)).to.include(COPY_TABLE.name);
     const append = [{ family: 0, qualifier: Buffer.from('op'), value: Buffer.from('add') }];
     await from.commit({ steps: [{ table: CHANGES_TABLE.name, append }], decisive: 0 });
-    expect(await failure(new Copier(from, to, SILENT).run())).to.match(/source has changed since; --restart/);
-    await CopyState.remove(to);
-    await new Copier(from, to, SILENT).run();
+    expect(await failure(copyDirectory(from, to, SILENT))).to.match(/source has changed since; --restart/);
+    await removeUnfinishedCopy(to);
+    await copyDirectory(from, to, SILENT);
     expect(await content(to)).to.deep.equal(await content(from));
     // A complete copy is a directory like another.
-    await CopyState.remove(to);
+    await removeUnfinishedCopy(to);
     expect(await content(to)).to.deep.equal(await content(from));
-    expect(await failure(new Copier(openMemoryStore(), openMemoryStore(), SILENT).run())).to.match(
-      /table meta does not/,
-    );
+    expect(await failure(copyDirectory(openMemoryStore(), openMemoryStore(), SILENT))).to.match(/table meta does not/);
   });
 });

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { Applier } from '../../src/replica/applier.js';
-import { sendChanges, sendCopy, tablesOf } from '../../src/replica/sender.js';
-import { decodeMessage } from '../../src/replica/wire.js';
+import { copyMessages, sendChanges, tablesOf } from '../../src/replica/sender.js';
+import { decodeMessage, encodeMessage } from '../../src/replica/wire.js';
 import { batchesOf, keysOf } from '../../src/store/batches.js';
 import type { Cell, LoadRow, PlanStep, Store, TableSpec } from '../../src/store/contract.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
@@ -110,8 +110,10 @@ for (const engine of ENGINES.filter((name) => name !== 'delayed')) {
         await source.commit({ steps: [stepOf(random), { table: 'changes', append: [MARK] }], decisive: 0 });
         const start = await source.settled(LOG_TABLE.name);
         const applier = new Applier(target);
-        for await (const message of sendCopy(source, undefined)) {
-          await applier.apply(decodeMessage(message));
+        const specs = await tablesOf(source);
+        await applier.apply({ kind: 'tables', specs });
+        for await (const message of copyMessages(source, specs, undefined)) {
+          await applier.apply(decodeMessage(encodeMessage(message)));
           await change(source, random);
         }
         await applier.flush();

@@ -4,8 +4,7 @@ import type { Config } from '../../server/settings/index.js';
 import type { Store } from '../../store/contract.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { addSettingFlags } from '../config/index.js';
-import { Copier } from '../copy/copier.js';
-import { CopyState } from '../copy/state.js';
+import { copyDirectory, removeUnfinishedCopy } from '../copy/copier.js';
 import { pluralize, UsageError } from '../exit.js';
 import { loadSettings } from '../options.js';
 import { Progress } from '../progress.js';
@@ -32,38 +31,28 @@ function resolveAddress(text: string): string {
 }
 
 async function copy(from: Store, to: Store, restart: boolean): Promise<number> {
-  if (restart) await CopyState.remove(to);
+  if (restart) await removeUnfinishedCopy(to);
   const progress = new Progress('copy', 'rows');
   let rowCount = 0;
   try {
-    await new Copier(from, to, {
-      beginTable: (name) => progress.phase(name),
-      addRows: (addedCount) => {
-        rowCount += addedCount;
-        progress.update(rowCount);
-      },
-    }).run();
+    await copyDirectory(from, to, (table, count) => {
+      progress.phase(table);
+      rowCount += count;
+      progress.update(rowCount);
+    });
   } finally {
     progress.finish();
   }
   return rowCount;
 }
 
-async function withStores<T>(
-  flags: CopyFlags,
-  config: Config,
-  work: (from: Store, to: Store) => Promise<T>,
-): Promise<T> {
-  const from = await openStore(resolveAddress(flags.from), config, { create: false, readOnly: true, inOrder: true });
+async function withStores({ from, to, restart = false }: CopyFlags, config: Config): Promise<number> {
+  const source = await openStore(resolveAddress(from), config, { create: false, readOnly: true, inOrder: true });
   try {
-    const to = await openStore(resolveAddress(flags.to), config, { create: true, patient: true });
-    try {
-      return await work(from, to);
-    } finally {
-      await to.close();
-    }
+    const target = await openStore(resolveAddress(to), config, { create: true, patient: true });
+    return await copy(source, target, restart).finally(() => target.close());
   } finally {
-    await from.close();
+    await source.close();
   }
 }
 
@@ -78,7 +67,7 @@ export function addCopy(program: Command): void {
     .action(async (flags: CopyFlags, self: Command) => {
       const { config } = loadSettings(self);
       if (resolveAddress(flags.from) === resolveAddress(flags.to)) throw new UsageError('--from and --to are the same');
-      const count = await withStores(flags, config, (from, to) => copy(from, to, flags.restart === true));
+      const count = await withStores(flags, config);
       process.stdout.write(`copied ${pluralize(count, 'row')} from ${flags.from} to ${flags.to}\n`);
     });
   addSettingFlags(command, ['hbase.site', 'hbase.rest', 'hbase.durability', 'hbase.regions']);

@@ -1,111 +1,116 @@
-import { storedChunks } from '../../partition/model/large.js';
-import { CHANGES_TABLE, DELETED_TABLE, MASTER_TABLE, META_TABLE } from '../../partition/model/tables.js';
-import type { Cell, Reader, Store, TableSpec } from '../../store/contract.js';
-import { EMPTY } from '../../store/row.js';
-import { type RowBatch, readRowBatches } from '../../store/row-batches.js';
-import { StoreError } from '../../store/store-error.js';
+import { createHash } from 'node:crypto';
+import { CHANGES_TABLE, META_TABLE } from '../../partition/model/tables.js';
+import { SHARED_KEY } from '../../partition/tree/shared-row.js';
+import { Applier } from '../../replica/applier.js';
+import { HISTORY_KEY } from '../../replica/history.js';
+import { decodePlain, encodePlain } from '../../replica/plain.js';
+import { type CopyPosition, copyMessages, tablesOf } from '../../replica/sender.js';
+import { keysOf } from '../../store/batches.js';
+import type { Reader, Store, TableSpec } from '../../store/contract.js';
+import { cellValue, EMPTY } from '../../store/row.js';
 import { CliError } from '../exit.js';
-import { COPY_TABLE, CopyState, hashSource } from './state.js';
 
-const NO_STEPS = { steps: [], decisive: 0 } as const;
+/**
+ * Progress of a copy, stored in the target until the copy is complete. Cell `mark` of its row identifies the source
+ * directory and its state. Cell `at` is the position up to which rows are copied, as JSON.
+ */
+export const COPY_TABLE: TableSpec = { name: 'copy', families: [{ name: 'state' }] };
 
-export interface CopyProgress {
-  beginTable(name: string): void;
-  /** `count` more rows are copied. */
-  addRows(count: number): void;
+const STATE_KEY = Buffer.from('source');
+const MARK = Buffer.from('mark');
+const AT = Buffer.from('at');
+/** Bytes of rows that are written with one batch. */
+const BATCH_BYTES = 8 * 1024 * 1024;
+
+/** Returns a hash of the directory and its state, which any change to an entry, a suffix or an index changes. */
+async function hashSource(source: Reader): Promise<Buffer> {
+  const sharedRow = await source.get(META_TABLE.name, SHARED_KEY);
+  if (!sharedRow) throw new CliError('there is no directory to copy from');
+  const scan = source.scan(CHANGES_TABLE.name, {}, { reverse: true, limit: 1, keysOnly: true });
+  const [lastChangeKey = EMPTY] = await keysOf(scan);
+  return createHash('sha256').update(sharedRow).update(lastChangeKey).digest();
 }
 
-/** Copies a directory table by table to an empty store, or resumes an unfinished copy. */
-export class Copier {
-  readonly #source: Store;
-  readonly #target: Store;
-  readonly #progress: CopyProgress;
+function saveCell(target: Store, qualifier: Buffer, value: Buffer): Promise<void> {
+  const put = [{ family: 0, qualifier, value }];
+  return target.commit({ steps: [{ table: COPY_TABLE.name, key: STATE_KEY, put }], decisive: 0 });
+}
 
-  constructor(source: Store, target: Store, progress: CopyProgress) {
-    this.#source = source;
-    this.#target = target;
-    this.#progress = progress;
+/**
+ * Begins a copy in an empty store, or resumes one of the same source: returns its position. Throws `CliError` when the
+ * store is in use.
+ */
+async function beginCopy(target: Store, mark: Buffer): Promise<CopyPosition | undefined> {
+  const names = (await target.tables()).map(({ name }) => name);
+  if (names.length > 0 && !names.includes(COPY_TABLE.name))
+    throw new CliError('the target has a directory already; a copy is made where there is none');
+  await target.createTable(COPY_TABLE);
+  const row = await target.get(COPY_TABLE.name, STATE_KEY);
+  if (!row) await saveCell(target, MARK, mark);
+  else if (!cellValue(row, 0, MARK)?.equals(mark)) {
+    throw new CliError(
+      'the target is half of a copy of something else, or its source has changed since; --restart begins it anew',
+    );
   }
+  const at = row && cellValue(row, 0, AT);
+  return at && (decodePlain(at) as CopyPosition);
+}
 
-  async run(): Promise<void> {
-    const { snapshot } = this.#source.supports;
-    const reader = snapshot ? this.#source.snapshot() : this.#source;
-    try {
-      const sourceHash = await hashSource(reader);
-      const specs = (await this.#source.tables()).filter(({ name }) => name !== COPY_TABLE.name);
-      const state = await CopyState.open(this.#target, sourceHash);
-      const isMeta = ({ name }: TableSpec): boolean => name === META_TABLE.name;
-      for (const spec of specs.filter((one) => !isMeta(one))) await this.#copyTable(reader, spec, state);
-      // Table `meta` makes the target a directory. It comes last, and only when the other tables are consistent.
-      if (!snapshot && !(await hashSource(this.#source)).equals(sourceHash)) {
+/** Removes an unfinished copy. Any other store is left alone. */
+export async function removeUnfinishedCopy(target: Store): Promise<void> {
+  const names = (await target.tables()).map(({ name }) => name);
+  if (!names.includes(COPY_TABLE.name)) return;
+  for (const name of names) if (name !== COPY_TABLE.name) await target.dropTable(name);
+  await target.dropTable(COPY_TABLE.name);
+}
+
+/**
+ * Copies a directory to an empty store, or resumes an unfinished copy. The copy is a directory of its own: what belongs
+ * to the replicas of the source is left out. Calls `onRows` when `count` more rows of a table are read.
+ */
+export async function copyDirectory(
+  source: Store,
+  target: Store,
+  onRows: (table: string, count: number) => void,
+): Promise<void> {
+  const reader = source.snapshot();
+  try {
+    const mark = await hashSource(reader);
+    const specs = (await tablesOf(source)).filter(({ name }) => name !== COPY_TABLE.name);
+    let position = await beginCopy(target, mark);
+    let cellsKey: Buffer | undefined;
+    const save = (reached: CopyPosition): Promise<void> => {
+      position = reached;
+      return saveCell(target, AT, encodePlain(reached));
+    };
+    const applier = new Applier(target, COPY_TABLE);
+    await applier.apply({ kind: 'tables', specs });
+    for await (const message of copyMessages(reader, specs, position, BATCH_BYTES)) {
+      if (message.kind === 'touched') {
+        const { table, key } = message.rows[0]!;
+        const lastKey = position?.table === table ? position.lastKey : undefined;
+        // The cells of the row before are complete.
+        if (cellsKey && !cellsKey.equals(key)) await save({ table, lastKey, cellsKey });
+        cellsKey = key;
+        await applier.apply(message);
+        await applier.flush();
+        continue;
+      }
+      const { table, lastKey, rowCount } = message;
+      cellsKey = undefined;
+      onRows(table, rowCount);
+      // Table `meta` makes the target a directory, and comes last, only when the other tables are consistent.
+      const isMeta = table === META_TABLE.name;
+      if (isMeta && !source.supports.snapshot && !(await hashSource(source)).equals(mark)) {
         throw new CliError(
           'the source was changed while it was copied; stop what writes to it, and copy with --restart',
         );
       }
-      for (const spec of specs.filter(isMeta)) await this.#copyTable(reader, spec, state);
-      await state.recordComplete();
-    } finally {
-      if (reader !== this.#source) (reader as ReturnType<Store['snapshot']>).close();
+      await applier.apply({ ...message, rows: message.rows.filter(({ key }) => !isMeta || !key.equals(HISTORY_KEY)) });
+      await save({ table, lastKey });
     }
+    await target.dropTable(COPY_TABLE.name);
+  } finally {
+    reader.close();
   }
-
-  async #copyTable(reader: Reader, spec: TableSpec, state: CopyState): Promise<void> {
-    const tableState = await state.tableState(spec.name);
-    if (tableState?.isDone) return;
-    this.#progress.beginTable(spec.name);
-    const isAppended = spec.name === CHANGES_TABLE.name;
-    // Appended rows get new numbers, so rows of an interrupted copy would be duplicated.
-    if (isAppended && tableState) await this.#target.dropTable(spec.name);
-    await this.#target.createTable(spec);
-    if (isAppended) await state.recordLastKey(spec.name, EMPTY);
-    for await (const batch of readRowBatches(reader, spec, isAppended ? undefined : tableState?.lastKey)) {
-      await this.#loadRows(spec, batch, isAppended);
-      await this.#copyLargeValues(reader, spec, batch);
-      await state.recordLastKey(spec.name, batch.lastKey);
-      this.#progress.addRows(batch.rowCount);
-    }
-    await state.recordDone(spec.name);
-  }
-
-  async #loadRows(spec: TableSpec, { rows }: RowBatch, isAppended: boolean): Promise<void> {
-    const load = { table: spec.name, rows };
-    if (isAppended) return this.#target.ingest([{ ...load, append: isAppended }], NO_STEPS);
-    if (spec.suffixBytes !== undefined) return this.#target.ingest([load], NO_STEPS);
-    try {
-      await this.#target.ingest([{ ...load, absent: true }], NO_STEPS);
-    } catch (error) {
-      // An interrupted copy has written some of the rows already: overwrite them.
-      if (!(error instanceof StoreError) || error.code !== 'guard') throw error;
-      await this.#target.ingest([load], NO_STEPS);
-    }
-  }
-
-  async #copyLargeValues(reader: Reader, spec: TableSpec, { rows }: RowBatch): Promise<void> {
-    if (spec.name !== MASTER_TABLE.name && spec.name !== DELETED_TABLE.name) return;
-    for (const { key, row } of rows) {
-      for await (const chunks of readLargeChunks(reader, spec.name, key, row)) {
-        await this.#target.commit({ steps: [{ table: spec.name, key, put: chunks }], decisive: 0 });
-      }
-    }
-  }
-}
-
-/** Chunks written with one commit: 4 MiB. */
-const CHUNKS_PER_COMMIT = 32;
-
-/** Yields the chunks of the large values of a row of `master` or `deleted`, a few at a time. */
-async function* readLargeChunks(
-  reader: Reader,
-  table: string,
-  key: Buffer,
-  row: Buffer,
-): AsyncGenerator<readonly Cell[]> {
-  let cells: Cell[] = [];
-  for await (const cell of storedChunks(reader, table, key, row)) {
-    cells.push(cell);
-    if (cells.length < CHUNKS_PER_COMMIT) continue;
-    yield cells;
-    cells = [];
-  }
-  if (cells.length > 0) yield cells;
 }

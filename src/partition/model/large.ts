@@ -118,24 +118,6 @@ export async function readLarge(
   return value;
 }
 
-/** Yields the chunks of all large values of a row. Skips missing chunks. */
-export async function* storedChunks(
-  reader: Reader,
-  table: string,
-  id: Buffer,
-  row: Buffer,
-): AsyncGenerator<Cell, void, undefined> {
-  for (const at of largeOffsets(row)) {
-    const start = valueStart(row, at);
-    const qualifiers = chunkQualifiers(row.subarray(qualifierStart(at), start), row.subarray(start, nextCell(row, at)));
-    let n = 0;
-    for await (const value of readExistingChunks(reader, table, id, qualifiers)) {
-      const qualifier = qualifiers[n++]!;
-      if (value) yield { family: MASTER.largeValues, qualifier, value };
-    }
-  }
-}
-
 /** Whether the value was not replaced: its pointer, which contains the SHA-256, is the same. */
 export async function isCurrentValue(
   reader: Reader,

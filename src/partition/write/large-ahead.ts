@@ -14,7 +14,6 @@ import {
   POINTER_BYTES,
   readExistingChunks,
   splitChunks,
-  storedChunks,
 } from '../model/large.js';
 import { MASTER } from '../model/tables.js';
 import { AHEAD_BYTES, AHEAD_CHUNKS, LARGE_VALUE } from '../model/thresholds.js';
@@ -212,7 +211,14 @@ export async function moveLargeValues(
   if (totalLength(sources) > AHEAD_BYTES)
     return { chunkCells: [], writtenValues: await largeWriter.write(id, sources) };
   const chunkCells: Cell[] = [];
-  for await (const cell of storedChunks(store, sourceTable, id, row)) chunkCells.push(cell);
+  for (const { qualifier, content, chunks } of sources) {
+    const names = chunkQualifiers(qualifier, content);
+    let n = 0;
+    for await (const value of chunks()) {
+      if (value) chunkCells.push({ family: MASTER.largeValues, qualifier: names[n]!, value });
+      n++;
+    }
+  }
   return { chunkCells, writtenValues: undefined };
 }
 
