@@ -18,7 +18,7 @@ export interface NumberContext {
   readonly shared: SharedState;
 }
 
-/** The numbers of a range that this process has taken and not assigned: `unused`, and `nextNumber` to `endNumber` - 1. */
+/** The numbers of a range that this process has taken and not assigned: `unused`, then `nextNumber` to `endNumber`. */
 class NumberPool {
   readonly unused: bigint[] = [];
   nextNumber = 0n;
