@@ -1,14 +1,19 @@
 import type { Logger } from 'pino';
+import { trimChanges } from '../partition/feed/history.js';
 import { FollowError, Follower, type ReplicaStatus } from '../replica/follower.js';
 import { lastEntry } from '../replica/history.js';
 import { readReplicaState } from '../replica/state-file.js';
 import type { Answer, Question } from '../server/processes/siblings.js';
 import type { Store } from '../store/contract.js';
 import { isHBaseUrl } from '../store/hbase/settings.js';
+import { LOG_TABLE } from '../store/log.js';
 import { CliError } from './exit.js';
 import type { Route } from './http/route.js';
 import type { Settings } from './options.js';
 import { openStore } from './store.js';
+
+/** A replica runs no jobs. It trims its log this often, in ms. */
+const HOUR_MS = 3_600_000;
 
 /** What a served replica does besides serving: it follows its primary. */
 export interface ReplicaRole {
@@ -42,11 +47,19 @@ export function startReplica(settings: Settings, store: Store, log: Logger): Rep
   const follower = new Follower(store, settings.store);
   follower.onChange = (status) => logStatus(log, status);
   const controller = new AbortController();
+  const trim = (): void => {
+    trimChanges(store, Date.now() - settings.config.replica.logHours * HOUR_MS, undefined, LOG_TABLE.name).catch(
+      (error: unknown) => log.error({ err: error }, 'the log is not trimmed'),
+    );
+  };
+  trim();
+  const trimTimer = setInterval(trim, HOUR_MS).unref();
   const run = follower.run(controller.signal);
   const failed = new Promise<Error>((resolve) => {
     run.catch((error: unknown) => resolve(replicaError(error, follower)));
   });
   const stop = async (): Promise<void> => {
+    clearInterval(trimTimer);
     controller.abort();
     await run.catch(() => undefined);
   };

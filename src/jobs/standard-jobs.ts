@@ -1,12 +1,16 @@
 import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { trimChanges } from '../partition/feed/history.js';
 import type { Partition } from '../partition/index.js';
+import { LOG_TABLE } from '../store/log.js';
 import type { Job } from './job.js';
 
 const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
 
 export interface JobSettings {
   readonly history: { readonly deletedDays: number; readonly changesDays: number };
+  readonly replica: { readonly logHours: number };
   readonly tls: { readonly cert: string | undefined };
   readonly jobs: {
     readonly purge: { readonly schedule: string };
@@ -20,7 +24,7 @@ export interface JobSettings {
 }
 
 /** Returns the jobs of every server. A job that detects a problem fails with a description of it. */
-export function standardJobs(partition: Partition, { history, tls, jobs, indexes }: JobSettings): Job[] {
+export function standardJobs(partition: Partition, { history, replica, tls, jobs, indexes }: JobSettings): Job[] {
   const standardJobs: Job[] = [
     {
       name: 'purge',
@@ -33,13 +37,16 @@ export function standardJobs(partition: Partition, { history, tls, jobs, indexes
     },
     {
       name: 'trim',
-      description: `removes change records older than ${formatCount(history.changesDays, 'day')}`,
+      description: `removes change records older than ${formatCount(history.changesDays, 'day')}, and the log for replicas after ${replica.logHours} h`,
       schedule: jobs.trim.schedule,
       async run(run) {
         // Restoring a deleted entry reads change records to learn how names have changed.
         const days = Math.max(history.changesDays, history.deletedDays);
         const trimmedCount = await partition.trimChanges(Date.now() - days * DAY_MS, run);
-        return `${formatCount(trimmedCount, 'change record')} removed`;
+        const logFrom = Date.now() - replica.logHours * HOUR_MS;
+        const entryCount = await trimChanges(partition.store, logFrom, run, LOG_TABLE.name);
+        const more = entryCount > 0 ? `, ${formatCount(entryCount, 'entry', 'entries')} of the log for replicas` : '';
+        return `${formatCount(trimmedCount, 'change record')}${more} removed`;
       },
     },
     {

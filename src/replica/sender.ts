@@ -6,6 +6,7 @@ import { entryTimeMs, LOG_TABLE, readTouches, type Touch } from '../store/log.js
 import { cellAt, counterBytes, EMPTY, packRow, unpackRow } from '../store/row.js';
 import { readRowBatches } from '../store/row-batches.js';
 import { isMissing } from '../store/store-error.js';
+import { gapAfter } from './history.js';
 import { encodeMessage, type Message, type TouchedRow } from './wire.js';
 
 /** Bytes of rows in one message. */
@@ -137,6 +138,11 @@ export async function* sendChanges(
       await delay(waitMs, undefined, { signal }).catch(() => undefined);
       waitMs = Math.min(waitMs * 2, longestWaitMs);
       continue;
+    }
+    const refusal = await gapAfter(store, sent);
+    if (refusal) {
+      yield encodeMessage({ kind: 'refused', refusal });
+      return;
     }
     // Counters that front ends hold are in their rows then.
     await store.waitUntilQuiet?.();

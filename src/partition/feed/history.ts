@@ -1,5 +1,6 @@
 import { batchesOf, keysOf } from '../../store/batches.js';
 import type { PlanStep, Store } from '../../store/contract.js';
+import { entryTimeMs, LOG_TABLE } from '../../store/log.js';
 import { cellValue } from '../../store/row.js';
 import { isMissing } from '../../store/store-error.js';
 import { type Piecework, withFence } from '../model/piecework.js';
@@ -20,18 +21,30 @@ export async function latestCsn(store: Store): Promise<string | undefined> {
   return undefined;
 }
 
-/** Removes the change records from before `beforeMs` (ms since 1970), but not the last: it has the latest entryCSN. */
-export async function trimChanges(store: Store, beforeMs: number, piecework?: Piecework): Promise<number> {
-  const [lastKey] = await keysOf(store.scan(CHANGES_TABLE.name, {}, { reverse: true, limit: 1, keysOnly: true }));
+/**
+ * Removes the change records from before `beforeMs` (ms since 1970), but not the last: it has the latest entryCSN. With
+ * the table of the log its entries, but not the last: its number is the position of the server. Replicas trim their
+ * own.
+ */
+export async function trimChanges(
+  store: Store,
+  beforeMs: number,
+  piecework?: Piecework,
+  table = CHANGES_TABLE.name,
+): Promise<number> {
+  const unlogged = table === LOG_TABLE.name;
+  if (unlogged && !(await store.tables()).some(({ name }) => name === table)) return 0;
+  const timeOf = unlogged ? entryTimeMs : recordTimeMs;
+  const [lastKey] = await keysOf(store.scan(table, {}, { reverse: true, limit: 1, keysOnly: true }));
   let trimmedCount = 0;
   if (lastKey === undefined) return trimmedCount;
-  for await (const { keys, rows } of batchesOf(store.scan(CHANGES_TABLE.name, { to: lastKey }))) {
+  for await (const { keys, rows } of batchesOf(store.scan(table, { to: lastKey }))) {
     await piecework?.proceed();
     // Only whole beginnings are removed, so that whoever knows a kept record has all behind it.
-    const youngIndex = rows.findIndex((row) => recordTimeMs(row!) >= beforeMs);
+    const youngIndex = rows.findIndex((row) => timeOf(row!) >= beforeMs);
     const oldKeys = youngIndex < 0 ? keys : keys.slice(0, youngIndex);
-    const steps: PlanStep[] = oldKeys.map((key) => ({ table: CHANGES_TABLE.name, key, deleteRow: true }));
-    if (steps.length > 0) await store.commit({ steps: withFence(steps, piecework), decisive: 0 });
+    const steps: PlanStep[] = oldKeys.map((key) => ({ table, key, deleteRow: true }));
+    if (steps.length > 0) await store.commit({ steps: withFence(steps, piecework), decisive: 0, unlogged });
     trimmedCount += oldKeys.length;
     // Records are ordered by time: the first younger record ends the removal.
     if (oldKeys.length < keys.length) break;

@@ -307,7 +307,7 @@ export const settings = {
     help: 'What a replica does with a change: hands it on to its primary, with the rights of its client, and answers when the replica has it, too; or answers with a referral to the primary.',
   },
   'replica.acknowledge': {
-    ...integer(0, { min: 0, max: 100 }, 'at once'),
+    ...integer(0, { min: 0, max: 100 }),
     help: 'A primary answers a change when so many replicas have it on disk. 0: at once.',
   },
   'replica.acknowledgeMissing': {
@@ -317,6 +317,14 @@ export const settings = {
   'replica.acknowledgeSeconds': {
     ...seconds(5, { min: 1, max: 3600 }, 'at once'),
     help: 'How long a change waits for the replicas. Then the answer is `unavailable` (52), although the change is made; success with `replica.acknowledgeMissing: continue`. A replica that was too slow counts again when it has that change.',
+  },
+  'replica.logHours': {
+    ...integer(168, { min: 1, max: 87_600 }, 'next run'),
+    help: 'How long the log of changes for replicas is kept, at a primary and at a replica. A replica that was away for longer copies the directory anew.',
+  },
+  'replica.readyBehindSeconds': {
+    ...seconds(259_200, { min: 1, max: 31_536_000, zeroIsUnlimited: true }, 'at once'),
+    help: 'A replica whose data is older than that is not ready for load balancers (`/ready`).',
   },
 
   'history.changesDays': {
