@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { trimChanges } from '../partition/feed/history.js';
 import { FollowError, Follower, type ReplicaStatus } from '../replica/follower.js';
-import { lastEntry } from '../replica/history.js';
+import { describeReplication } from '../replica/report.js';
 import { readReplicaState } from '../replica/state-file.js';
 import type { Answer, Question } from '../server/processes/siblings.js';
 import type { Store } from '../store/contract.js';
@@ -47,6 +47,7 @@ export function startReplica(settings: Settings, store: Store, log: Logger): Rep
   const follower = new Follower(store, settings.store);
   follower.onChange = (status) => logStatus(log, status);
   const controller = new AbortController();
+  Follower.ofProcess = follower;
   const trim = (): void => {
     trimChanges(store, Date.now() - settings.config.replica.logHours * HOUR_MS, undefined, LOG_TABLE.name).catch(
       (error: unknown) => log.error({ err: error }, 'the log is not trimmed'),
@@ -62,6 +63,7 @@ export function startReplica(settings: Settings, store: Store, log: Logger): Rep
     clearInterval(trimTimer);
     controller.abort();
     await run.catch(() => undefined);
+    Follower.ofProcess = undefined;
   };
   return { follower, failed, stop };
 }
@@ -80,33 +82,10 @@ export function replicaError(error: unknown, follower: Follower): Error {
 }
 
 /** Returns the route of the control socket that says who follows, and how far this server follows another. */
-export function replicationRoute(
-  ask: (question: Question) => Promise<Answer[]>,
-  store: Store,
-  currentRole: () => ReplicaRole | undefined,
-): Route {
+export function replicationRoute(ask: (question: Question) => Promise<Answer[]>, store: Store): Route {
   const handle = async (): Promise<{ body: string }> => {
-    const answers = await ask({ about: 'replicas' });
-    const last = await lastEntry(store);
-    const role = currentRole();
-    const lines = role ? describeReplica(role.follower.status) : [`primary, last change ${last}`];
-    const followers = answers.flatMap(({ replicas = [] }) => replicas).sort((a, b) => a.name.localeCompare(b.name));
-    for (const { name, isConnected, position, seenAt } of followers) {
-      const behind = last - BigInt(position);
-      const state = isConnected ? 'follows' : `was here until ${new Date(seenAt).toISOString()}`;
-      lines.push(`replica ${name}: ${state}, ${behind} changes behind`);
-    }
+    const lines = await describeReplication(store, await ask({ about: 'replicas' }));
     return { body: `${lines.join('\n')}\n` };
   };
   return { method: 'GET', path: '/replication', handle };
-}
-
-function describeReplica({ url, position, last, appliedAt, lostAt, problem }: ReplicaStatus): string[] {
-  const behind = last - position;
-  const time = new Date(appliedAt).toISOString();
-  if (url !== undefined) return [`replica of ${url}, change ${position}, ${behind} changes behind`];
-  return [
-    `replica, change ${position} of ${time}, at least ${behind} changes behind`,
-    `the primary is not reached since ${new Date(lostAt ?? 0).toISOString()}: ${problem}`,
-  ];
 }

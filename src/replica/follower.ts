@@ -3,7 +3,7 @@ import { ExtendedOid } from '../protocol/oids.js';
 import type { Store } from '../store/contract.js';
 import { Applier } from './applier.js';
 import { candidates, connectTo, request as sendRequest } from './asking.js';
-import { lastEntry, readHistory } from './history.js';
+import { lastEntry, readHistory, timeOfEntry } from './history.js';
 import type { LdapClient } from './ldap-client.js';
 import type { ReplicateRequest } from './primary.js';
 import { type ReplicaState, readReplicaState, writeReplicaState } from './state-file.js';
@@ -31,8 +31,8 @@ export interface ReplicaStatus {
   /** Number of the last entry of the log that is applied, and of the primary's last one as far as known. */
   readonly position: bigint;
   readonly last: bigint;
-  /** Time of the change that was applied last, by the primary's clock; `seenAt`: when the primary was heard last. */
-  readonly appliedAt: number;
+  /** The data is that of the primary at this time of its clock; `seenAt`: when the primary was heard last. */
+  readonly asOf: number;
   readonly seenAt: number;
   /** When the primary was lost, and why. */
   readonly lostAt: number | undefined;
@@ -41,11 +41,13 @@ export interface ReplicaStatus {
 
 /** Follows a primary: fills the store with a copy, and applies the primary's changes to it. */
 export class Follower {
+  /** The follower of this process, if it serves a replica. */
+  static ofProcess: Follower | undefined;
   readonly #store: Store;
   readonly #folder: string;
   #state: ReplicaState;
   #status: ReplicaStatus = {
-    ...{ url: undefined, position: 0n, last: 0n, appliedAt: 0, seenAt: 0 },
+    ...{ url: undefined, position: 0n, last: 0n, asOf: 0, seenAt: 0 },
     ...{ lostAt: Date.now(), problem: 'not connected yet' },
   };
   #client: LdapClient | undefined;
@@ -74,6 +76,10 @@ export class Follower {
    * `untilCopied` resolves when the copy is complete and consistent.
    */
   async run(signal: AbortSignal, untilCopied = false): Promise<void> {
+    if (this.#hasCopy) {
+      const position = await lastEntry(this.#store);
+      this.#setStatus({ position, last: position, asOf: await timeOfEntry(this.#store, position) });
+    }
     while (!signal.aborted) {
       let refusal: FollowError | undefined;
       for (const url of await this.#urls()) {
@@ -200,9 +206,9 @@ export class Follower {
     });
   }
 
-  #advance(url: string, { position, last, entryMs }: Extract<Message, { kind: 'end' | 'alive' }>): void {
+  #advance(url: string, { position, last, nowMs }: Extract<Message, { kind: 'end' | 'alive' }>): void {
     const isNew = this.#status.url !== url;
-    const changes = { url, position, last, appliedAt: entryMs, seenAt: Date.now() };
+    const changes = { url, position, last, asOf: nowMs, seenAt: Date.now() };
     this.#setStatus({ ...changes, lostAt: undefined, problem: undefined });
     if (isNew) this.onChange?.(this.#status);
     const waiters = this.#waiters;

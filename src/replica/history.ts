@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { META_TABLE } from '../partition/model/tables.js';
-import { keysOf } from '../store/batches.js';
+import { batchesOf, keysOf } from '../store/batches.js';
 import type { Cell, Reader, Store } from '../store/contract.js';
-import { LOG_LOOK_MS, LOG_TABLE } from '../store/log.js';
-import { EMPTY, unpackRow } from '../store/row.js';
+import { entryTimeMs, LOG_LOOK_MS, LOG_TABLE } from '../store/log.js';
+import { counterBytes, EMPTY, unpackRow } from '../store/row.js';
 import { isMissing } from '../store/store-error.js';
 import type { Refusal } from './wire.js';
 
@@ -56,6 +56,13 @@ export async function lastEntry(store: Store): Promise<bigint> {
     if (isMissing(error)) return 0n;
     throw error;
   }
+}
+
+/** Returns the time of the first entry from a number on, in ms since 1970; now, if there is none. */
+export async function timeOfEntry(store: Store, from: bigint): Promise<number> {
+  const scan = store.scan(LOG_TABLE.name, { from: counterBytes(from) }, { limit: 1 });
+  for await (const { rows } of batchesOf(scan)) if (rows[0]) return entryTimeMs(rows[0]);
+  return Date.now();
 }
 
 function termCellAt(term: number, last: bigint): Cell {

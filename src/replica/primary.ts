@@ -65,7 +65,6 @@ export class Primary {
   readonly #followers = new Map<string, FollowerStatus>();
   /** The stream of each replica that was begun last. The server may learn late that an earlier one has ended. */
   readonly #streams = new Map<string, AbortSignal>();
-  #wakers: (() => void)[] = [];
   readonly #closing = new AbortController();
 
   constructor(store: Store) {
@@ -89,19 +88,7 @@ export class Primary {
 
   acknowledge(name: string, position: bigint): void {
     const isConnected = this.#followers.get(name)?.isConnected ?? false;
-    this.#setFollower({ name, isConnected, position: String(position), seenAt: Date.now() });
-  }
-
-  #setFollower(status: FollowerStatus): void {
-    this.#followers.set(status.name, status);
-    const wakers = this.#wakers;
-    this.#wakers = [];
-    for (const wake of wakers) wake();
-  }
-
-  /** Resolves when the state of a follower has changed. */
-  news(): Promise<void> {
-    return new Promise((resolve) => this.#wakers.push(resolve));
+    this.#followers.set(name, { name, isConnected, position: String(position), seenAt: Date.now() });
   }
 
   /** Yields the messages for a replica, until `signal` is aborted or the server ends. */
@@ -209,7 +196,7 @@ export class Primary {
   async *#follow(name: string, position: bigint, until: AbortSignal): AsyncGenerator<Buffer> {
     const status = { name, position: String(position), isConnected: true, seenAt: Date.now() };
     this.#streams.set(name, until);
-    this.#setFollower(status);
+    this.#followers.set(name, status);
     const checkRight = async (): Promise<void> => {
       if (!(await this.grantOf(name))) throw new LdapError('insufficientAccessRights', `${name} may follow no longer`);
       const refusal = this.#fencedRefusal();
@@ -219,7 +206,7 @@ export class Primary {
       yield* sendChanges(this.#store, position, { signal: until, checkRight });
     } finally {
       const known = this.#followers.get(name) ?? status;
-      if (this.#streams.get(name) === until) this.#setFollower({ ...known, isConnected: false });
+      if (this.#streams.get(name) === until) this.#followers.set(name, { ...known, isConnected: false });
     }
   }
 

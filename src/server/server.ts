@@ -7,6 +7,7 @@ import { slowWork } from '../password/index.js';
 import { writeDisconnection } from '../protocol/encode.js';
 import type { DecodeLimits } from '../protocol/limits.js';
 import { Writer } from '../protocol/writer.js';
+import { ownReplication } from '../replica/report.js';
 import { Budget } from './connection/budget.js';
 import { Connection, type ConnectionOwner } from './connection/connection.js';
 import { LongAdmission } from './connection/long-admission.js';
@@ -131,7 +132,7 @@ export class RowanServer implements ConnectionOwner {
     if (question.about === 'counts') return { counts: statistics.counts() };
     if (question.about === 'operations') return { operations: this.#watches.lines(question.watcher, question.filter) };
     if (question.about === 'top') return { top: this.#watches.top(question.watcher) };
-    if (question.about === 'replicas') return { replicas: this.services.primary.followers() };
+    if (question.about === 'replicas') return ownReplication(this.services.primary);
     if (question.about === 'serving') return { isServing: this.#closePromise === undefined };
     if (question.about === 'settings') {
       void applySettings(this.#config, question.values);

@@ -1,6 +1,9 @@
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { expect } from 'chai';
-import { ADA, heard, Sandbox } from '../cli/rowan.js';
+import { ADA, exited, heard, Sandbox, startRowan } from '../cli/rowan.js';
+import { httpUrl, type Series, scrape } from '../cli/scrape.js';
 import { addPerson, personDn, personRequest, read, replace, workerOf } from '../cli/workers.js';
 import type { RawClient } from '../server/raw-client.js';
 import { waitFor } from '../waits.js';
@@ -22,6 +25,14 @@ function acknowledging(client: RawClient): Promise<void> {
     while ((await replace(client, ADA, 'description', 'again')).code !== 0);
   };
   return waitFor('an acknowledged change', change());
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  return port;
 }
 
 describe('replica: acknowledged changes', () => {
@@ -171,5 +182,98 @@ describe('replica: acknowledged changes', () => {
         [...byWorker].map(([worker, client]) => [client, `worker${worker}`]),
       );
     });
+  });
+});
+
+describe('replica: how far behind', () => {
+  const sandbox = new Sandbox();
+  const first = new Machine(sandbox, 'data');
+  const second = new Machine(sandbox, 'second');
+  const HTTP = ['--http', '127.0.0.1:0'];
+
+  const series = async ({ server }: Machine, name: string): Promise<Series | undefined> =>
+    (await scrape(server)).series.find((one) => one.name === `rowan_replica_${name}`);
+
+  async function ready(url: string): Promise<string> {
+    const response = await fetch(`${url}/ready`);
+    return `${response.status} ${await response.text()}`;
+  }
+
+  async function monitored(machine: Machine): Promise<string> {
+    const client = await machine.client();
+    const { entries } = await client.search('cn=Replication,cn=Monitor', { attributes: ['description'] });
+    client.close();
+    return entries[0]!.attributes.get('description')!.map(String).join('\n');
+  }
+
+  before(async () => {
+    await sandbox.initSample();
+    await first.start(...HTTP);
+    await second.follow(first);
+    await second.start(...HTTP, '--workers', '2', '--replica-ready-behind-seconds', '1');
+    await first.says('replica second: follows');
+  });
+  after(() => sandbox.remove());
+
+  it('is told on both sides', async () => {
+    await second.says(`replica of ${first.socketUrl}, change `);
+    const lines = [
+      /^replica of \S+, change \d+, 0 changes behind \(\d+\.\d s\)$/,
+      /^replica second: follows, 0 changes/m,
+    ];
+    for (const [i, machine] of [second, first].entries()) {
+      expect(await machine.status()).to.match(new RegExp(lines[i]!, 'm'));
+      expect(await monitored(machine)).to.match(lines[i]!);
+    }
+    expect((await series(second, 'behind_changes'))?.value).to.equal(0);
+    expect((await series(second, 'behind_seconds'))?.value).to.be.at.least(0);
+    expect(await series(first, 'behind_seconds')).to.equal(undefined);
+    expect((await series(first, 'follower_behind_changes'))?.labels).to.deep.equal({ replica: 'second' });
+  });
+
+  it('grows at the primary while a replica stands still', async () => {
+    second.server.process.kill('SIGSTOP');
+    const client = await first.client();
+    for (const uid of ['one', 'two']) expect((await addPerson(client, uid)).code).to.equal(0);
+    client.close();
+    await first.says('replica second: follows, 2 changes behind');
+    expect(await monitored(first)).to.include('2 changes behind');
+    expect((await series(first, 'follower_behind_changes'))?.value).to.equal(2);
+    second.server.process.kill('SIGCONT');
+    await first.says('replica second: follows, 0 changes behind (0.0 s)');
+  });
+
+  it('tells since when the primary is away, and takes the replica out of service in time', async () => {
+    const url = httpUrl(second.server);
+    const whenReady = async (start: string): Promise<void> => {
+      while (!(await ready(url)).startsWith(start));
+    };
+    await waitFor('the replica to be ready', whenReady('200 '));
+    await first.stop();
+    await second.says('the primary is not reached since ');
+    expect(await monitored(second)).to.match(
+      /^replica, change \d+, at least 0 changes .*\nthe primary is not .*: ldapi:/,
+    );
+    await waitFor('the replica not to be ready', whenReady('503 not ready: the replica is '));
+    const client = await second.client();
+    expect(await read(client, personDn('one'), 'uid')).to.equal('one');
+    client.close();
+  });
+
+  it('takes a replica out of service while it copies', async () => {
+    const third = new Machine(sandbox, 'third');
+    const args = ['--of', first.socketUrl, '--password-file', sandbox.path('second.password')];
+    const init = startRowan(['replica', 'init', '--data', third.data, '--name', 'third', ...args]);
+    await heard(init, 'trying again');
+    init.kill('SIGKILL');
+    await exited(init);
+    const port = await freePort();
+    const child = startRowan(['serve', '--data', third.data, '--http', `127.0.0.1:${port}`]);
+    await heard(child, 'the copy of the primary goes on');
+    expect(await ready(`http://127.0.0.1:${port}`)).to.equal(
+      '503 not ready: the copy of the primary is not complete\n',
+    );
+    child.kill('SIGKILL');
+    await exited(child);
   });
 });

@@ -1,4 +1,3 @@
-import type { Server } from 'node:http';
 import type { Command } from 'commander';
 import type { Logger } from 'pino';
 import type { Partition } from '../../partition/index.js';
@@ -14,7 +13,7 @@ import type { HttpListener } from '../http/http-listener.js';
 import { endProcess } from '../last-resort.js';
 import { Maintenance } from '../maintenance.js';
 import { watchNpm } from '../npm.js';
-import { openDirectory } from '../open-directory.js';
+import { type OpenDirectory, openDirectory } from '../open-directory.js';
 import { configSources, directoryCommand, resolveSettings, type Settings } from '../options.js';
 import { reloadRoute, SettingsReloader, SIGHUP } from '../reload.js';
 import { completeCopy, replicationRoute, startReplica } from '../replica-role.js';
@@ -116,13 +115,31 @@ export async function serve(
   await requireLogs(settings);
   if (settings.config.replica.acknowledge > 0 && isHBaseUrl(settings.store))
     throw new UsageError('replica.acknowledge: front ends of HBase do not know of replicas that follow others; set 0');
-  await completeCopy(settings, log);
-  const directory = await openDirectory(settings, { follows: true });
+  let phase: ServerPhase = 'copying';
+  let server: ServerHandle | undefined;
+  const ask = async (question: Question): Promise<Answer[]> => server?.askAll(question) ?? [];
+  const source: HealthSource = {
+    currentPhase: () => phase,
+    get partition() {
+      return partition;
+    },
+    ask,
+    roleFault: () => roles.fault,
+    maxSecondsBehind: () => settings.config.replica.readyBehindSeconds,
+  };
+  const http = await openHttp(settings, source, log);
+  const httpServers = http ? [http.server] : [];
+  const openCopied = async (): Promise<OpenDirectory> => {
+    await completeCopy(settings, log);
+    phase = 'starting';
+    return openDirectory(settings, { follows: true });
+  };
+  const directory = await openCopied().catch(async (error: unknown) => {
+    await Promise.all(httpServers.map(closeHttpServer));
+    throw error;
+  });
   if (settings.config.store === undefined) beginLines(settings.store);
   const { partition } = directory;
-  const httpServers: Server[] = [];
-  let server: ServerHandle | undefined;
-  let phase: ServerPhase = 'starting';
   let maintenance: Maintenance | undefined;
   const setUpkeep = async (isOn: boolean): Promise<void> => {
     await maintenance?.stop();
@@ -137,10 +154,6 @@ export async function serve(
   try {
     const handle = await createServer(settings, partition, log);
     server = handle;
-    const ask = (question: Question) => handle.askAll(question);
-    const source = { currentPhase: () => phase, partition, ask, roleFault: () => roles.fault };
-    const http = await openHttp(settings, source, log);
-    if (http) httpServers.push(http.server);
     const stopReason = waitForStop();
     const reloader = new SettingsReloader(sources, settings.config, log, partition.schema, () =>
       handle.renewCertificate(),
@@ -150,7 +163,7 @@ export async function serve(
     const routes = [
       ...watchRoutes(ask, partition.schema),
       ...[reloadRoute(reloader), auditRoute(settings.config)],
-      ...[replicationRoute(ask, partition.store, () => roles.replica), promoteRoute(roles)],
+      ...[replicationRoute(ask, partition.store), promoteRoute(roles)],
     ];
     httpServers.push(...(await openControlServer(settings, routes, log)));
     phase = 'serving';
@@ -190,7 +203,7 @@ async function openHttp(settings: Settings, source: HealthSource, log: Logger): 
   const { openHttpListener } = await import('../http/http-listener.js');
   const { healthRoutes } = await import('../http/health.js');
   const { metricsRoute } = await import('../http/metrics.js');
-  const routes = [...healthRoutes(source), metricsRoute(settings, source.ask)];
+  const routes = [...healthRoutes(source), metricsRoute(settings, source)];
   return openHttpListener(listen, tokenFile, routes, log);
 }
 

@@ -1,4 +1,5 @@
 import type { Partition } from '../../partition/index.js';
+import { secondsBehind } from '../../replica/report.js';
 import type { Answer, Question } from '../../server/processes/siblings.js';
 import { describeError } from '../exit.js';
 import type { HttpReply, Route } from './route.js';
@@ -7,11 +8,14 @@ import type { HttpReply, Route } from './route.js';
 const STORE_MS = 2000;
 
 /** What the start and the end of a server mean for `/ready`. */
-export type ServerPhase = 'starting' | 'serving' | 'stopping';
+export type ServerPhase = 'copying' | 'starting' | 'serving' | 'stopping';
 
 export interface HealthSource {
   currentPhase(): ServerPhase;
+  /** Read while the server serves. */
   readonly partition: Partition;
+  /** `replica.readyBehindSeconds`; 0: no limit. */
+  readonly maxSecondsBehind?: () => number;
   readonly ask: (question: Question) => Promise<Answer[]>;
   /** Returns why another server is to be asked; undefined: none. */
   roleFault(): string | undefined;
@@ -25,12 +29,18 @@ export function healthRoutes(source: HealthSource): Route[] {
   ];
 }
 
-async function readiness({ currentPhase, partition, ask, roleFault }: HealthSource): Promise<HttpReply> {
+async function readiness(source: HealthSource): Promise<HttpReply> {
+  const { currentPhase, ask, maxSecondsBehind } = source;
   const phase = currentPhase();
+  if (phase === 'copying') return notReady('the copy of the primary is not complete');
   if (phase !== 'serving') return notReady(phase === 'starting' ? 'the server is starting' : 'the server is stopping');
   const answers = await ask({ about: 'serving' });
   if (!answers.some(({ isServing }) => isServing)) return notReady('no process serves');
-  const fault = roleFault() ?? (await storeFault(partition));
+  const [follows] = (await ask({ about: 'replicas' })).flatMap((answer) => answer.follows ?? []);
+  const behind = follows ? secondsBehind(follows) : 0;
+  const maxBehind = maxSecondsBehind?.() ?? 0;
+  if (maxBehind > 0 && behind > maxBehind) return notReady(`the replica is ${Math.round(behind)} s behind its primary`);
+  const fault = source.roleFault() ?? (await storeFault(source.partition));
   return fault === undefined ? { body: 'ready\n' } : notReady(fault);
 }
 

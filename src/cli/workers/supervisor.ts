@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import { ownReplication } from '../../replica/report.js';
 import type { Answer, Question } from '../../server/processes/siblings.js';
 import { Statistics } from '../../server/processes/statistics.js';
 import { onSettingsChanged } from '../../server/settings/index.js';
@@ -95,9 +96,10 @@ export class Supervisor implements WorkerOwner {
     return this.askAll(question, asker);
   }
 
-  /** Returns the answers of all workers except `asker`, for `counts` with those of this process. */
+  /** Returns the answers of all workers except `asker`, for `counts` and `replicas` with that of this process. */
   async askAll(question: Question, asker?: WorkerProcess): Promise<Answer[]> {
     const answers = await this.#balancer.askAll(question, asker);
+    if (question.about === 'replicas') answers.push(ownReplication());
     return question.about === 'counts' ? [...answers, { counts: this.#statistics.counts() }] : answers;
   }
 

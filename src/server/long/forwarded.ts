@@ -56,7 +56,7 @@ export async function runForwarded(operation: Operation, value: Buffer | undefin
   if (!isHeld && !request.isBind)
     throw new LdapError('strongerAuthRequired', 'the bind is not valid any more; bind again');
   const identity = isHeld ? request.identity : ANONYMOUS;
-  const result = await runLongRequest(services, { ...request, identity }, new NoReply(), true);
+  const result = await runLongRequest(services, { ...request, identity, isForwarded: true }, new NoReply());
   operation.behalfOf = identity.kind === 'anonymous' ? '' : identity.dn;
   operation.description = result.description;
   operation.changeText = result.changeText;

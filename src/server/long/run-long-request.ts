@@ -21,16 +21,8 @@ import { chain, type Maybe } from '../words/maybe.js';
 import type { Outcome } from '../words/outcome.js';
 import { Session } from '../words/session.js';
 
-/**
- * Runs a long request. `services` are those of the calling thread. `isAcknowledged`: the result of a change comes when
- * replicas have acknowledged it. Rejects as `LongWorker.run` does.
- */
-export async function runLongRequest(
-  services: Services,
-  request: LongRequest,
-  reply: LongReply,
-  isAcknowledged = false,
-): Promise<LongResult> {
+/** Runs a long request. `services` are those of the calling thread. Rejects as `LongWorker.run` does. */
+export async function runLongRequest(services: Services, request: LongRequest, reply: LongReply): Promise<LongResult> {
   const scope = new LongRequestScope(services, request, reply);
   // The access rules may have changed since this thread last read them.
   await services.partition.freshAccessVersion();
@@ -39,7 +31,7 @@ export async function runLongRequest(
   const message = decodeRequest(bytes, 0, bytes.length, decodeLimits(services.config));
   const operation = new Operation(scope, message.id, message.request.op);
   const run = () => performRequest(operation, message, reply);
-  const outcome = await (isAcknowledged ? services.acknowledgements.run(message.request, run) : run());
+  const outcome = await (request.isForwarded ? services.acknowledgements.run(message.request, run) : run());
   await scope.flush();
   const { entryCount, referenceCount, sentBytes, searchReport, givenNumbers } = operation;
   const isChanged = outcome.code === ResultCode.success || outcome.isChanged;

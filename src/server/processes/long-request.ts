@@ -13,6 +13,8 @@ export interface LongRequest {
   readonly isWrite: boolean;
   /** Whether the request is a bind. `identity` is then that of the earlier bind. */
   readonly isBind?: boolean;
+  /** Set for a request of a replica's client: replicas acknowledge what it changes. */
+  readonly isForwarded?: boolean;
   readonly identity: Identity;
   /** The number of the connection. */
   readonly connectionNumber: number;

@@ -1,4 +1,4 @@
-import type { FollowerStatus } from '../../replica/primary.js';
+import type { ReplicationAnswer } from '../../replica/report.js';
 import type { LiveValues } from '../settings/index.js';
 import type { Counts } from './statistics.js';
 import type { OperationFilter, TopSample, WatchedLines } from './watch.js';
@@ -13,19 +13,18 @@ export type Question =
   | { readonly about: 'operations'; readonly watcher: string; readonly filter: OperationFilter }
   /** Asks for figures since the last question of this watcher. */
   | { readonly about: 'top'; readonly watcher: string }
-  /** Asks for the replicas that follow the process. */
+  /** Asks for the replicas that follow the process, and whom the server follows. */
   | { readonly about: 'replicas' }
   /** Asks for the value that replaced a stored password when its owner bound. */
   | { readonly about: 'upgraded'; readonly id: Uint8Array; readonly stored: Uint8Array }
   /** Tells a process new values of live settings. The answer comes when they are in force, and is empty. */
   | { readonly about: 'settings'; readonly values: LiveValues };
 
-export interface Answer {
+export interface Answer extends ReplicationAnswer {
   readonly counts?: Counts;
   readonly isServing?: boolean;
   readonly operations?: WatchedLines;
   readonly top?: TopSample;
-  readonly replicas?: readonly FollowerStatus[];
   readonly upgradedHash?: Uint8Array | undefined;
 }
 

@@ -156,7 +156,7 @@ export function createServices(
     searchTally: replica?.link ? undefined : createTally(partition, config, log),
     failedBinds: new FailedBinds(schema, log),
     primary,
-    acknowledgements: new Acknowledgements(primary, config, siblings, log),
+    acknowledgements: new Acknowledgements({ primary, config, siblings, log }),
     replica,
     get primaryLink(): PrimaryLink | undefined {
       return replica?.link;
@@ -164,7 +164,7 @@ export function createServices(
     get states(): StateDirectory {
       return replica?.states ?? partition;
     },
-    virtual: new VirtualEntries(partition, config, statistics, siblings),
+    virtual: new VirtualEntries(partition, config, statistics, siblings, primary),
   };
   onSettingsChanged(config, (values) => {
     const hasChanged = (prefix: string): boolean => Object.keys(values).some((name) => name.startsWith(prefix));

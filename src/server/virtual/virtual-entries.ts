@@ -13,6 +13,8 @@ import type { Partition } from '../../partition/index.js';
 import type { DirectorySettings } from '../../partition/model/directory-types.js';
 import type { Node } from '../../partition/model/node.js';
 import { ExtendedOid, FeatureOid } from '../../protocol/oids.js';
+import type { Primary } from '../../replica/primary.js';
+import { describeReplication, ownReplication } from '../../replica/report.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { SUBSCHEMA_DN } from '../entry/computed.js';
 import type { Siblings } from '../processes/siblings.js';
@@ -58,7 +60,13 @@ export class VirtualEntries {
   /** By DN of the computed entries, which are few. Access rules cache their decisions by node. */
   readonly #nodes = new Map<string, { readonly dn: Dn; readonly node: Node }>();
 
-  constructor(partition: Partition, config: Config, statistics: Statistics, siblings: Siblings | undefined) {
+  constructor(
+    partition: Partition,
+    config: Config,
+    statistics: Statistics,
+    siblings: Siblings | undefined,
+    primary: Primary,
+  ) {
     this.#partition = partition;
     const { schema } = partition;
     const subschema = this.#pack(subschemaAttributes(schema, new Date(statistics.startedAt)));
@@ -68,6 +76,10 @@ export class VirtualEntries {
     const textEntries = [
       textEntry('Jobs', () => jobLines(partition, config)),
       textEntry('Index Proposals', () => proposalLines(partition)),
+      textEntry('Replication', async () => {
+        const answers = (await siblings?.ask({ about: 'replicas' })) ?? [];
+        return describeReplication(partition.store, [ownReplication(primary), ...answers]);
+      }),
     ];
     this.#trees = [
       { top: subschemaEntry.dn, readers: 'anybody', entries: () => [subschemaEntry] },
