@@ -5,7 +5,7 @@ import { batchesOf, keysOf } from '../store/batches.js';
 import type { Cell, Reader, Store } from '../store/contract.js';
 import { entryTimeMs, LOG_LOOK_MS, LOG_TABLE } from '../store/log.js';
 import { counterBytes, EMPTY, unpackRow } from '../store/row.js';
-import { isMissing } from '../store/store-error.js';
+import { isNoTable } from '../store/store-error.js';
 import type { Refusal } from './wire.js';
 
 /**
@@ -53,7 +53,7 @@ export async function lastEntry(store: Store): Promise<bigint> {
   try {
     return await store.settled(LOG_TABLE.name);
   } catch (error) {
-    if (isMissing(error)) return 0n;
+    if (isNoTable(error)) return 0n;
     throw error;
   }
 }

@@ -5,7 +5,7 @@ import type { Cell, LoadRow, Reader, Store, TableSpec } from '../store/contract.
 import { entryTimeMs, LOG_TABLE, readTouches, type Touch } from '../store/log.js';
 import { cellAt, counterBytes, EMPTY, packRow, unpackRow } from '../store/row.js';
 import { readRowBatches } from '../store/row-batches.js';
-import { isMissing } from '../store/store-error.js';
+import { isNoTable } from '../store/store-error.js';
 import { gapAfter } from './history.js';
 import { encodeMessage, type Message, type TouchedRow } from './wire.js';
 
@@ -54,7 +54,7 @@ export async function* copyMessages(
       for await (const rows of separateRows(reader, spec, begun?.cellsKey)) yield { kind: 'touched', rows };
     } catch (error) {
       // An index was dropped meanwhile: the stream of changes says so.
-      if (!isMissing(error)) throw error;
+      if (!isNoTable(error)) throw error;
     }
     yield { kind: 'load', table, lastKey: undefined, rows: [], rowCount: 0 };
   }
@@ -251,7 +251,7 @@ async function* readTouched(reader: Reader, store: Store, touches: Touches): Asy
       }
     } catch (error) {
       // The table was dropped: the replica drops it, too.
-      if (!isMissing(error)) throw error;
+      if (!isNoTable(error)) throw error;
     }
   }
 }

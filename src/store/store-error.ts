@@ -79,6 +79,11 @@ export function isMissing(error: unknown): error is StoreError & { readonly tabl
   return error instanceof StoreError && error.code === 'missing';
 }
 
+/** True if the error says that a table does not exist, whether or not one is listed. */
+export function isNoTable(error: unknown): boolean {
+  return error instanceof StoreError && (error.code === 'noTable' || error.code === 'missing');
+}
+
 /** Awaits a commit. Resolves with false if a guard of the plan did not hold, and rejects with every other error. */
 export async function guardsHold(commit: Promise<void>): Promise<boolean> {
   try {
