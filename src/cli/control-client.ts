@@ -66,7 +66,8 @@ export class ControlClient {
   async open(method: 'GET' | 'POST', path: string, body?: string): Promise<IncomingMessage> {
     const { path: socketPath, pid } = this.#socket;
     const signal = body === undefined ? undefined : AbortSignal.timeout(BODY_MS);
-    const sentRequest = request({ socketPath, method, path, signal });
+    // Without an agent: the server may just be closing the idle connection of an earlier request.
+    const sentRequest = request({ socketPath, method, path, signal, agent: false });
     sentRequest.end(body);
     let response: IncomingMessage;
     try {

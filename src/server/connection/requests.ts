@@ -228,9 +228,21 @@ export class Requests {
       return perform(operation, request, operation);
     const isValid = orLastKnown(isBindValid(this.services, this.session), true, () => needsNoStore(operation, request));
     return chain(isValid, (holds) => {
-      if (!holds) throw new BindInvalidError();
+      if (!holds) return this.#performIfValidAtPrimary(operation, request);
       return perform(operation, request, operation);
     });
+  }
+
+  /** The primary of a replica may have stored the password with a stronger hash: it knows whether the bind is valid. */
+  async #performIfValidAtPrimary(operation: Operation, request: AnsweredRequest): Promise<Outcome> {
+    const { session, services } = this;
+    const { identity } = session;
+    const question = { op: 'extended', oid: ExtendedOid.whoAmI, value: undefined } as const;
+    const { bytes } = encodeLongRequest({ id: operation.id, request: question, controls: [] });
+    const end = await services.primaryLink?.run(makeLongRequest(operation, bytes)).catch(() => undefined);
+    if (!end) throw new BindInvalidError();
+    if (session.identity === identity) session.identity = end.identity;
+    return perform(operation, request, operation);
   }
 
   /** Adds an operation that runs. `message`: its request, when the operation may turn out to be long. */

@@ -47,21 +47,33 @@ class NoReply implements LongReply {
   }
 }
 
+/** A request is handed on so often: replicas that follow each other would hand it on without end. */
+const MAX_HOPS = 4;
+
 /** Runs a request that a replica has forwarded, with the rights and on behalf of the client that sent it there. */
 export async function runForwarded(operation: Operation, value: Buffer | undefined): Promise<Outcome> {
   const { services, session } = operation;
   if (session.replica === undefined) throw new LdapError('insufficientAccessRights', 'only replicas forward requests');
   const request = decodeRequest(value);
-  const isHeld = await holds(services, request.identity);
-  if (!isHeld && !request.isBind)
+  const { hops = 0 } = request;
+  if (hops > MAX_HOPS) throw new LdapError('unavailable', 'replicas follow each other, and none reaches the primary');
+  const link = services.primaryLink;
+  const result = await (link ? link.run({ ...request, hops: hops + 1 }) : runAsPrimary(operation, request));
+  const position = await services.primary.position();
+  return { ...SUCCESS, value: encodePlain({ result, position } satisfies ForwardedResult) };
+}
+
+async function runAsPrimary(operation: Operation, request: LongRequest): Promise<LongResult> {
+  const { services } = operation;
+  const present = await presentIdentity(services, request.identity);
+  if (!present && !request.isBind)
     throw new LdapError('strongerAuthRequired', 'the bind is not valid any more; bind again');
-  const identity = isHeld ? request.identity : ANONYMOUS;
+  const identity = present ?? ANONYMOUS;
   const result = await runLongRequest(services, { ...request, identity, isForwarded: true }, new NoReply());
   operation.behalfOf = identity.kind === 'anonymous' ? '' : identity.dn;
   operation.description = result.description;
   operation.changeText = result.changeText;
-  const position = await services.primary.position();
-  return { ...SUCCESS, value: encodePlain({ result, position } satisfies ForwardedResult) };
+  return result;
 }
 
 function decodeRequest(value: Buffer | undefined): LongRequest {
@@ -78,8 +90,9 @@ function decodeRequest(value: Buffer | undefined): LongRequest {
   }
 }
 
-async function holds(services: Services, identity: Identity): Promise<boolean> {
+/** Returns the identity with its present DN and passwords; undefined if its bind is not valid any more. */
+async function presentIdentity(services: Services, identity: Identity): Promise<Identity | undefined> {
   const session = new Session(0);
   session.identity = identity;
-  return isBindValid(services, session);
+  return (await isBindValid(services, session)) ? session.identity : undefined;
 }

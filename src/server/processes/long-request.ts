@@ -24,6 +24,8 @@ export interface LongRequest {
   readonly cipherStrength: number;
   /** Whether an observer may ask for the description of the request. */
   readonly isObserved: boolean;
+  /** The number of replicas that have handed the request on to another replica. */
+  readonly hops?: number;
 }
 
 /** A figure, or the result of the function that computes the figure. */
