@@ -1,9 +1,10 @@
+import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreError } from '../../store-error.js';
-import { MessageWriter } from '../rpc/protobuf.js';
+import { MessageReader, MessageWriter } from '../rpc/protobuf.js';
 import type { HBaseSettings } from '../settings.js';
 import type { TableDescriptor } from './descriptor.js';
-import { type ExistingRegion, type ExistingTable, Gateway, type LiveServer } from './gateway.js';
+import { type ExistingTable, Gateway } from './gateway.js';
 import { alterCommand, createCommand, dropCommands } from './shell.js';
 
 /** Attributes whose unsafe values would lose data. The operator may change all other attributes. */
@@ -22,7 +23,7 @@ const RACE_MS = 60_000;
 /** Interval between the checks during this wait, ms. */
 const RACE_PAUSE_MS = 100;
 
-/** Whether another request to create the table interfered: the gateway disables and enables an existing table. */
+/** Whether another request to create the table interfered. */
 function isRace(error: unknown): boolean {
   return error instanceof StoreError && /Table(NotEnabled|NotDisabled|Exists)Exception/.test(error.message);
 }
@@ -83,7 +84,7 @@ export class TableAdmin {
 
   /** Returns the number of region servers at the first call, or `fallback` without a gateway. */
   async countServers(fallback: number): Promise<number> {
-    const serverCount = this.#serverCount ?? this.#gateway?.servers().then((servers) => servers.length);
+    const serverCount = this.#serverCount ?? this.#gateway?.countServers();
     this.#serverCount = serverCount;
     try {
       return (await serverCount) ?? fallback;
@@ -104,15 +105,29 @@ export class TableAdmin {
       const existingTable = await gateway.describe(table.name);
       if (existingTable) return this.#addMissingFamilies(gateway, table, existingTable);
       try {
-        if (await gateway.create(table)) {
-          await splitTable(gateway, this.#call, table.name, table.splitKeys);
-          return await spreadRegions(gateway, this.#call, table.name);
-        }
+        return await this.#createNew(table, gateway.address);
       } catch (error) {
         if (!isRace(error) || performance.now() > end) throw error;
       }
       // Another front end has created the table, or is creating it.
     }
+  }
+
+  /** Creates a table whose regions HBase assigns to the servers in turn, and waits until they are open. */
+  async #createNew(table: TableDescriptor, gatewayAddress: string): Promise<void> {
+    const answer = await this.#call('CreateTable', encodeCreateRequest(table)).catch((error: unknown) =>
+      throwNamespaceError(error, gatewayAddress),
+    );
+    const created = new MessageReader(answer);
+    const procedure = new MessageWriter().uint(1, created.nextField(1) ? created.uint64() : 0n).finish();
+    for (const end = Date.now() + MAX_WAIT_MS; Date.now() < end; await sleep(POLL_MS)) {
+      const result = new MessageReader(await this.#call('getProcedureResult', procedure));
+      if (result.nextField(1) && result.uint() === RUNNING) continue;
+      // Field 5 is the exception of a procedure that has failed.
+      if (!result.nextField(5)) return;
+      throw new StoreError('unavailable', `table ${table.name} was not made: the log of HBase's master says why`);
+    }
+    throw new StoreError('unavailable', `table ${table.name}: its regions were not open in ${MAX_WAIT_MS / 1000} s`);
   }
 
   async #addMissingFamilies(gateway: Gateway, table: TableDescriptor, existingTable: ExistingTable): Promise<void> {
@@ -150,95 +165,45 @@ function noGatewayError(defect: string, commands: readonly string[]): StoreError
   return new StoreError('unavailable', `${defect}; without a REST gateway give HBase's shell:\n${commands.join('\n')}`);
 }
 
+function throwNamespaceError(error: unknown, gatewayAddress: string): never {
+  const name = error instanceof StoreError && /NamespaceNotFoundException: (\w+)/.exec(error.message)?.[1];
+  if (!name) throw error;
+  const shell = `create_namespace '${name}'`;
+  const message = `HBase has no namespace ${name}: give HBase's shell ${shell}, or curl -X POST ${gatewayAddress}/namespaces/${name}`;
+  throw new StoreError('unavailable', message, { cause: error });
+}
+
 /** Calls a method of the active master's MasterService. Request and answer are encoded messages. */
 type MasterCall = (method: string, request: Buffer) => Promise<Buffer>;
 
-const MAX_WAIT_MS = 30_000;
+/** Maximum wait for the regions of a new table, ms, and interval between the checks. */
+const MAX_WAIT_MS = 60_000;
 const POLL_MS = 50;
+/** GetProcedureResultResponse.State */
+const RUNNING = 1;
 
 /**
- * Splits a new empty table at `keys`, which are in order. The gateway creates tables with a single region only.
- * Existing splits stay. The middle key is first, so that both halves are split concurrently.
+ * CreateTableRequest: table_schema 1 of TableSchema { table_name 1, attributes 2, column_families 3 of { name 1,
+ * attributes 2 } }, split_keys 2, nonce_group 3, nonce 4. HBase answers a repeated nonce as it did before.
  */
-async function splitTable(gateway: Gateway, call: MasterCall, table: string, keys: readonly Buffer[]): Promise<void> {
-  if (keys.length === 0) return;
-  const middle = keys.length >> 1;
-  await splitRegion(gateway, call, table, keys[middle]!);
-  await Promise.all([
-    splitTable(gateway, call, table, keys.slice(0, middle)),
-    splitTable(gateway, call, table, keys.slice(middle + 1)),
-  ]);
-}
-
-function containsKey(region: ExistingRegion, key: Buffer): boolean {
-  return key.compare(region.start) >= 0 && (region.end.length === 0 || key.compare(region.end) < 0);
-}
-
-/** Splits the region of `key` at `key`, and waits until both halves are open. */
-async function splitRegion(gateway: Gateway, call: MasterCall, table: string, key: Buffer): Promise<void> {
-  let isSplitRequested = false;
-  for (const end = Date.now() + MAX_WAIT_MS; Date.now() < end; await sleep(POLL_MS)) {
-    const regions = await gateway.regions(table);
-    if (regions?.some(({ start }) => start.equals(key))) return;
-    const region = regions?.find((candidate) => containsKey(candidate, key));
-    if (region && !isSplitRequested) isSplitRequested = await requestSplit(call, table, region, key);
+function encodeCreateRequest({ name, attributes, families, splitKeys }: TableDescriptor): Buffer {
+  const schema = new MessageWriter().message(1, encodeTableName(name));
+  writeAttributes(schema, attributes);
+  for (const family of families) {
+    const column = new MessageWriter().string(1, family.name);
+    writeAttributes(column, family.attributes);
+    schema.message(3, column);
   }
-  throw new StoreError('unavailable', `table ${table}: a region was not split in ${MAX_WAIT_MS / 1000} s`);
+  const request = new MessageWriter().message(1, schema);
+  for (const key of splitKeys) request.bytes(2, key);
+  const nonce = randomBytes(16);
+  return request.uint(3, nonce.readBigUInt64BE(0)).uint(4, nonce.readBigUInt64BE(8)).finish();
 }
 
-/** Returns false while the region is being opened or moved, when HBase refuses to split the region. */
-async function requestSplit(call: MasterCall, table: string, region: ExistingRegion, key: Buffer): Promise<boolean> {
-  try {
-    await call('SplitRegion', new MessageWriter().message(1, encodeRegionInfo(table, region)).bytes(2, key).finish());
-    return true;
-  } catch (error) {
-    if (error instanceof StoreError && /is not OPEN; state=(?:OPENING|CLOSING)/.test(error.message)) return false;
-    throw error;
-  }
-}
-
-/** RegionSpecifierType */
-const ENCODED_REGION_NAME = 2;
-
-/** Spreads the regions of a new table over the servers. HBase's balancer would leave them on one server for a time. */
-async function spreadRegions(gateway: Gateway, call: MasterCall, table: string): Promise<void> {
-  const regions = await openRegions(gateway, table);
-  const servers = await gateway.servers();
-  if (regions.length < 2 || servers.length < 2) return;
-  regions.sort((a, b) => a.start.compare(b.start));
-  servers.sort((a, b) => (a.name < b.name ? -1 : 1));
-  const firstServerIndex = servers.findIndex(({ name }) => name === regions[0]!.server);
-  await Promise.all(
-    regions.map(async (region, i) => {
-      const target = servers[(Math.max(firstServerIndex, 0) + i) % servers.length]!;
-      if (target.name !== region.server) await call('MoveRegion', encodeMoveRequest(table, region, target));
-    }),
-  );
-}
-
-async function openRegions(gateway: Gateway, table: string): Promise<ExistingRegion[]> {
-  for (const end = Date.now() + MAX_WAIT_MS; Date.now() < end; await sleep(POLL_MS)) {
-    const regions = await gateway.regions(table);
-    if (regions) return regions;
-  }
-  throw new StoreError('unavailable', `table ${table}: its regions were not open in ${MAX_WAIT_MS / 1000} s`);
-}
-
-/** MoveRegionRequest: region 1, dest_server_name 2 of ServerName { host_name 1, port 2, start_code 3 }. */
-function encodeMoveRequest(table: string, { name }: ExistingRegion, target: LiveServer): Buffer {
-  const regionId = /\.([0-9a-f]{32})\.$/.exec(name)?.[1];
-  if (regionId === undefined) throw new StoreError('unavailable', `table ${table}: region "${name}" has an odd name`);
-  const colon = target.name.lastIndexOf(':');
-  const port = Number(target.name.slice(colon + 1));
-  return new MessageWriter()
-    .message(1, new MessageWriter().uint(1, ENCODED_REGION_NAME).string(2, regionId))
-    .message(2, new MessageWriter().string(1, target.name.slice(0, colon)).uint(2, port).uint(3, target.startCode))
-    .finish();
-}
-
-/** hbase.pb.RegionInfo */
-function encodeRegionInfo(table: string, { id, start, end }: ExistingRegion): MessageWriter {
-  return new MessageWriter().uint(1, id).message(2, encodeTableName(table)).bytes(3, start).bytes(4, end);
+/** Field 2 of a schema: BytesBytesPair { first 1, second 2 }. */
+function writeAttributes(schema: MessageWriter, attributes: Readonly<Record<string, string>>): void {
+  for (const [name, value] of Object.entries(attributes))
+    schema.message(2, new MessageWriter().string(1, name).string(2, value));
 }
 
 /** hbase.pb.TableName */

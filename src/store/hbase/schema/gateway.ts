@@ -10,39 +10,19 @@ export interface ExistingTable {
   readonly families: ReadonlyMap<string, Readonly<Record<string, string>>>;
 }
 
-/** A running region server. */
-export interface LiveServer {
-  /** `host:port`. */
-  readonly name: string;
-  /** Start time, ms, which is part of HBase's server name. */
-  readonly startCode: number;
-}
-
-export interface ExistingRegion {
-  /** Full region name in HBase. */
-  readonly name: string;
-  /** Creation time, which is part of the name. */
-  readonly id: number;
-  /** `host:port` of the server. */
-  readonly server: string;
-  readonly start: Buffer;
-  /** First key after the region; empty for the last region. */
-  readonly end: Buffer;
-}
-
 type GatewayError = Error & { code?: number | string; body?: string };
 
 /** Access to tables by HBase's REST gateway, with the npm package `hbase`. All errors are `StoreError`. */
 export class Gateway {
   readonly #client: ReturnType<typeof hbase>;
-  readonly #address: string;
+  readonly address: string;
   readonly #isAddressGuessed: boolean;
 
   /** `address`: `http://HOST:PORT[/PATH]`, or https with verification. `isAddressGuessed`: for error messages. */
   constructor(address: string, isAddressGuessed: boolean) {
     const url = new URL(address);
     const isSecure = url.protocol === 'https:';
-    this.#address = address;
+    this.address = address;
     this.#isAddressGuessed = isAddressGuessed;
     this.#client = hbase({
       protocol: isSecure ? 'https' : 'http',
@@ -60,29 +40,19 @@ export class Gateway {
     return (list ?? []).map(({ name }) => name);
   }
 
-  async servers(): Promise<LiveServer[]> {
+  /** Returns the number of running region servers. */
+  async countServers(): Promise<number> {
     const status = await this.#request<unknown>('the state of the cluster', (done) =>
       this.#client.status_cluster(done),
     );
-    if (isObject(status) && Array.isArray(status.LiveNodes) && status.LiveNodes.every(isLiveServer))
-      return status.LiveNodes.map(({ name, startCode }) => ({ name, startCode }));
-    throw new StoreError('unavailable', `HBase's REST gateway ${this.#address} does not say which servers there are`);
+    if (isObject(status) && Array.isArray(status.LiveNodes)) return status.LiveNodes.length;
+    throw new StoreError('unavailable', `HBase's REST gateway ${this.address} does not say which servers there are`);
   }
 
   /** Returns undefined for a missing table. */
   async describe(name: string): Promise<ExistingTable | undefined> {
     const schema = await this.#request<unknown>(`table ${name}`, (done) => this.#client.table(name).schema(done), 404);
     return schema === undefined ? undefined : readSchema(name, schema);
-  }
-
-  /** Creates a table with a single region. Returns false if it existed. */
-  async create(table: TableDescriptor): Promise<boolean> {
-    const result = await this.#request(
-      'making a table',
-      (done) => this.#client.table(table.name).create(schemaBody(table), done),
-      304,
-    );
-    return result !== undefined;
   }
 
   /** Adds families. The table is out of service for a moment. */
@@ -97,13 +67,6 @@ export class Gateway {
     await this.#request('dropping a table', (done) => this.#client.table(name).delete(done), 404);
   }
 
-  /** Returns undefined while regions move between servers, when the gateway answers 500. */
-  async regions(name: string): Promise<ExistingRegion[] | undefined> {
-    const client = this.#client;
-    const answer = await this.#request<unknown>(`table ${name}`, (done) => client.table(name).regions(done), 500);
-    return answer === undefined ? undefined : readRegions(name, answer);
-  }
-
   /** Sends a request to the gateway. `okCode`: a status code for which the result is undefined, not an error. */
   #request<T>(task: string, send: (done: (error: GatewayError | null, result: T) => void) => void, okCode?: number) {
     return new Promise<T | undefined>((resolve, reject) => {
@@ -116,14 +79,12 @@ export class Gateway {
   }
 
   #failure(task: string, error: GatewayError): StoreError {
-    const gateway = `HBase's REST gateway ${this.#address}`;
+    const gateway = `HBase's REST gateway ${this.address}`;
     if (typeof error.code !== 'number') {
       const message = `${gateway} does not answer (${error.code ?? error.message}); ${this.#addressHint()}`;
       return new StoreError('unavailable', message, { cause: error });
     }
     const reason = firstLine(error.body);
-    const namespace = NO_NAMESPACE.exec(reason)?.[1];
-    if (namespace !== undefined) return this.#namespaceError(namespace, error);
     // A message without an exception of HBase may come from another kind of server, so the error hints at the address.
     const advice = EXCEPTION.test(reason) ? '' : `; ${this.#addressHint()}`;
     const message = `${gateway}: ${task}: ${error.code}${reason === '' ? '' : ` ${reason}`}${advice}`;
@@ -135,16 +96,9 @@ export class Gateway {
     const guessNote = this.#isAddressGuessed ? "its address was guessed from the first master's: " : '';
     return `${guessNote}--hbase-rest (setting hbase.rest) gives another address`;
   }
-
-  #namespaceError(name: string, cause: GatewayError): StoreError {
-    const shell = `create_namespace '${name}'`;
-    const message = `HBase has no namespace ${name}: give HBase's shell ${shell}, or curl -X POST ${this.#address}/namespaces/${name}`;
-    return new StoreError('unavailable', message, { cause });
-  }
 }
 
 const EXCEPTION = /Exception/;
-const NO_NAMESPACE = /NamespaceNotFoundException: (\w+)$/;
 
 /** Returns the line of the exception without the Java stack trace, and without a repeated class name. */
 function firstLine(text: string | undefined): string {
@@ -163,10 +117,6 @@ function stringProperties(object: object): Record<string, string> {
   );
 }
 
-function isLiveServer(node: unknown): node is LiveServer {
-  return isObject(node) && typeof node.name === 'string' && typeof node.startCode === 'number';
-}
-
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null;
 }
@@ -183,15 +133,4 @@ function readSchema(name: string, schema: unknown): ExistingTable {
     families.set(family.name, stringProperties(family));
   }
   return { attributes: stringProperties(schema), families };
-}
-
-function readRegions(name: string, answer: unknown): ExistingRegion[] {
-  if (!isObject(answer) || !Array.isArray(answer.Region)) throw formatError(name);
-  return answer.Region.map((region: unknown) => {
-    if (!isObject(region) || typeof region.id !== 'number') throw formatError(name);
-    const { name: regionName, id, startKey, endKey, location: server } = region;
-    if (typeof startKey !== 'string' || typeof endKey !== 'string') throw formatError(name);
-    if (typeof regionName !== 'string' || typeof server !== 'string') throw formatError(name);
-    return { name: regionName, id, server, start: Buffer.from(startKey, 'base64'), end: Buffer.from(endKey, 'base64') };
-  });
 }

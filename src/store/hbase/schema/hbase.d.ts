@@ -13,11 +13,9 @@ declare module 'hbase' {
   }
 
   interface Table {
-    create(schema: object, callback: Callback<true | null>): void;
     /** Adds or changes families. The table is out of service meanwhile. */
     update(schema: object, callback: Callback<true | null>): void;
     schema(callback: Callback<unknown>): void;
-    regions(callback: Callback<unknown>): void;
     delete(callback: Callback<true | null>): void;
   }
 
