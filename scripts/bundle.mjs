@@ -79,6 +79,7 @@ await Promise.all([
       'src/cli/main.ts',
       'worker',
       'src/cli/long/thread.ts',
+      'src/store/lmdb/file/reader.ts',
       'src/store/lmdb/ingest/ingest-worker.ts',
       'src/password/crypt/crypt-worker.ts',
       'src/password/quality/quality-worker.ts',

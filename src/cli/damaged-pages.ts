@@ -7,14 +7,17 @@ import { Progress } from './progress.js';
 export const RESTORE_REMEDY =
   'restore a backup, or run "rowan export --even-if-damaged", which may miss entries, crash or never end, and import what it gives into a new folder';
 
-/** Returns the damage in the pages of the data file, one line each. LMDB must not read a file with damaged pages. */
+/** Returns the damage in the pages of the data file, one line each: LMDB cannot be trusted to read such a file. */
 export async function findPageDamage({ store }: Settings, command: string): Promise<string[]> {
   if (isHBaseUrl(store)) return [];
-  const progress = new Progress(command, 'pages');
+  let progress: Progress | undefined;
   try {
-    return await findDamagedPages(store, (pages, of) => progress.update(pages, pages / of));
+    return await findDamagedPages(store, (rows, total) => {
+      progress ??= new Progress(command, 'rows');
+      progress.update(rows, rows / total);
+    });
   } finally {
-    progress.finish();
+    progress?.finish();
   }
 }
 

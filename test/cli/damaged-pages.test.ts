@@ -46,14 +46,14 @@ describe('cli: damaged pages', function () {
     const check = await rowan(['check', '--data', sandbox.data]);
     expect(check.code).to.equal(1);
     expect(check.stdout)
-      .to.match(/^structure page \d+ of /)
+      .to.match(/^structure (?:row|table|LMDB's) .* damaged: /m)
       .and.to.contain('restore a backup');
     const marker = join(sandbox.data, 'rowan-damaged.json');
-    expect(readFileSync(marker, 'utf8')).to.contain('"why":"page ');
+    expect(readFileSync(marker, 'utf8')).to.contain('damaged: ');
     const repair = await rowan(['repair', '--data', sandbox.data]);
     expect(repair.code).to.equal(1);
     expect(repair.stderr)
-      .to.match(/^rowan: page \d+ of /)
+      .to.match(/^rowan: .*damaged: /)
       .and.to.contain('restore a backup');
     const output = join(sandbox.folder, 'out.ldif');
     const refused = await rowan(['export', '--data', sandbox.data, '--output', output]);

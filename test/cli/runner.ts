@@ -20,7 +20,6 @@ export const MARK = '\0';
 
 async function runCommands(): Promise<void> {
   const program = fileURLToPath(new URL('../../../scripts/program.cjs', import.meta.url));
-  /** `check` starts it once more. */
   const main = fileURLToPath(new URL('../../bundle/cli/main.js', import.meta.url));
   const { run } = await createRequire(import.meta.url)(program)
     .program()

@@ -20,7 +20,6 @@ import { ExitCode, formatNumber } from '../exit.js';
 import { describeSecondPassword, withDirectory } from '../open-directory.js';
 import { directoryCommand, resolveSettings, type Settings } from '../options.js';
 import { Progress } from '../progress.js';
-import { endWithParent, isReader, reportTable, runInChild } from './check-reader.js';
 
 const CHECK_EXAMPLES = `
 Examples:
@@ -93,7 +92,7 @@ export function addCheck(program: Command): void {
   directoryCommand(program, 'check', 'verify that tree, indexes and counters agree with the entries', CHECK_EXAMPLES)
     .option('--references', 'list references to entries that are not there, too')
     .action(async ({ references = false }: ReferenceOption, command: Command) => {
-      process.exitCode = isReader() ? await check(resolveSettings(command), references) : await runInChild();
+      process.exitCode = await check(resolveSettings(command), references);
     });
 }
 
@@ -103,13 +102,8 @@ interface ReferenceOption {
 
 /** Resolves with the exit code. */
 async function check(settings: Settings, references: boolean): Promise<number> {
-  const releaseParent = endWithParent();
-  try {
-    const findings = await findPageDamage(settings, 'check');
-    return findings.length > 0 ? printPageDamage(findings) : await checkRows(settings, references);
-  } finally {
-    releaseParent();
-  }
+  const findings = await findPageDamage(settings, 'check');
+  return findings.length > 0 ? printPageDamage(findings) : checkRows(settings, references);
 }
 
 /** Prints page damage. Nothing else is checked, since LMDB cannot be trusted to read damaged pages. */
@@ -131,11 +125,7 @@ function checkRows(settings: Settings, references: boolean): Promise<number> {
       if (notes.length > 0) printNotes(await nameOf(partition, id), notes);
     };
     printNotes('of the administrator', passwordNotes(policy, [partition.settings.adminPassword]));
-    const onProgress = (done: number, table?: string): void => {
-      if (table !== undefined) reportTable(table);
-      progress.update(done);
-    };
-    const breachCount = await partition.check(printBreach, onProgress, onPasswords);
+    const breachCount = await partition.check(printBreach, (done) => progress.update(done), onPasswords);
     progress.finish();
     if (references) {
       const count = await partition.danglingReferences(printDanglingReference);

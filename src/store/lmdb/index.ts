@@ -2,7 +2,7 @@ import type { Store } from '../contract.js';
 import { openEnvironment } from './file/environment.js';
 import { prepareFolder } from './file/folder.js';
 import { toStoreError } from './file/lmdb-errors.js';
-import { type OnPages, verifyStructure } from './file/structure.js';
+import { type OnRows, readInProcess } from './file/read-in-process.js';
 import type { LmdbOptions } from './lmdb-options.js';
 import { LmdbStore } from './store.js';
 import { WriteHold } from './write/hold.js';
@@ -23,13 +23,14 @@ export async function openLmdbStore(folder: string, options: LmdbOptions = {}): 
 }
 
 /**
- * Checks the pages of the store in `folder`. Resolves with the findings, one line each; empty if LMDB may read the
- * pages. Any finding blocks writes to the store from now on. Rejects as `openLmdbStore` does.
+ * Reads all rows of the store in `folder` in a process of its own, which a damaged page may crash. Resolves with the
+ * damage of pages, one line each; checksums of values are not verified. Any finding blocks writes to the store from now
+ * on. Rejects as `openLmdbStore` does.
  */
-export async function findDamagedPages(folder: string, onPages?: OnPages): Promise<string[]> {
+export async function findDamagedPages(folder: string, onRows?: OnRows): Promise<string[]> {
   try {
     await prepareFolder(folder, false, true);
-    const findings = await verifyStructure(folder, onPages);
+    const findings = await readInProcess(folder, onRows);
     if (findings.length > 0) holdWrites(folder, findings[0]!);
     return findings;
   } catch (error) {

@@ -1,8 +1,10 @@
 import { type FileHandle, open } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StoreError } from '../../store-error.js';
+import { areMissingPagesFree } from './free-list.js';
 import {
   FLAGS_AT,
+  FREE_ROOT_AT,
   hasKnownFlags,
   LAST_PAGE_AT,
   MAGIC,
@@ -21,15 +23,15 @@ interface Meta {
   readonly pageSize: number;
   readonly lastPage: bigint;
   readonly transaction: bigint;
+  readonly freeRoot: bigint;
 }
 
 /**
  * Checks what LMDB trusts when mapping the file: both meta pages must be valid, and the file must contain all pages
  * that the newest meta page counts. A truncated file would kill the process with SIGBUS at the first read. An absent or
- * empty file is new. If pages are missing, `missingAreFree` must return whether all of them are free, because LMDB does
- * not write pages that a transaction allocates and frees again.
+ * empty file is new. Pages may be missing if all of them are free.
  */
-export async function checkDataFile(path: string, missingAreFree: () => Promise<boolean>): Promise<void> {
+export async function checkDataFile(path: string): Promise<void> {
   let file: FileHandle;
   try {
     file = await open(path, 'r');
@@ -40,7 +42,7 @@ export async function checkDataFile(path: string, missingAreFree: () => Promise<
   try {
     // Another process may be writing a meta page meanwhile, so only a lasting problem counts.
     for (let attempt = 0; ; attempt++) {
-      const problem = await findProblem(file, path, missingAreFree);
+      const problem = await findProblem(file, path);
       if (!problem) return;
       if (attempt === 3) throw problem;
       await sleep(20);
@@ -50,11 +52,7 @@ export async function checkDataFile(path: string, missingAreFree: () => Promise<
   }
 }
 
-async function findProblem(
-  file: FileHandle,
-  path: string,
-  missingAreFree: () => Promise<boolean>,
-): Promise<StoreError | undefined> {
+async function findProblem(file: FileHandle, path: string): Promise<StoreError | undefined> {
   if ((await file.stat()).size === 0) return undefined;
   const firstMeta = await readMeta(file, path, 0);
   if (firstMeta instanceof StoreError) return firstMeta;
@@ -63,7 +61,7 @@ async function findProblem(
   const newestMeta = firstMeta.transaction > secondMeta.transaction ? firstMeta : secondMeta;
   const { size } = await file.stat();
   const neededBytes = (newestMeta.lastPage + 1n) * BigInt(newestMeta.pageSize);
-  if (BigInt(size) >= neededBytes || (await missingAreFree())) return undefined;
+  if (BigInt(size) >= neededBytes || (await areMissingPagesFree(file, size, newestMeta))) return undefined;
   return damagedFile(path, `it should have ${neededBytes} bytes and has ${size}`);
 }
 
@@ -85,7 +83,12 @@ async function readMeta(file: FileHandle, path: string, offset: number): Promise
     return damagedFile(path, `the page at byte ${offset} tells a page size of ${pageSize}`);
   const fileFlags = meta.readUInt16LE(FLAGS_AT);
   if (!hasKnownFlags(fileFlags)) return damagedFile(path, `the page at byte ${offset} has flags ${fileFlags}`);
-  return { pageSize, lastPage: meta.readBigUInt64LE(LAST_PAGE_AT), transaction: meta.readBigUInt64LE(TRANSACTION_AT) };
+  return {
+    pageSize,
+    lastPage: meta.readBigUInt64LE(LAST_PAGE_AT),
+    transaction: meta.readBigUInt64LE(TRANSACTION_AT),
+    freeRoot: meta.readBigUInt64LE(FREE_ROOT_AT),
+  };
 }
 
 function damagedFile(path: string, detail: string): StoreError {

@@ -2,7 +2,6 @@ import { access, constants, mkdir, open, readdir, readFile, rename } from 'node:
 import { dirname, join, resolve } from 'node:path';
 import { StoreError } from '../../store-error.js';
 import { checkDataFile, DATA_FILE } from './data-file.js';
-import { verifyStructure } from './structure.js';
 
 const MARKER_FILE = 'rowan.json';
 const FORMAT_VERSION = 4;
@@ -19,7 +18,7 @@ const CURRENT_MARKER: Marker = { format: FORMAT_VERSION, store: 'lmdb' };
 export async function prepareFolder(folder: string, create: boolean, readOnly: boolean): Promise<void> {
   if (!(await hasMarker(folder))) await createMarker(folder, create);
   await checkAccess(folder, readOnly);
-  await checkDataFile(join(folder, DATA_FILE), async () => (await verifyStructure(folder)).length === 0);
+  await checkDataFile(join(folder, DATA_FILE));
 }
 
 const READ_MODE = constants.R_OK;

@@ -12,17 +12,15 @@ import { PAGE_HEADER_BYTES } from './pages.js';
 export const MAGIC = 0xbeefc0de;
 export const VERSION = 2;
 
-/** Length of LMDB's record of a database, in bytes. */
-export const RECORD_BYTES = 48;
+/** Length of LMDB's record of a database, in bytes. Its last eight are the root page. */
+const RECORD_BYTES = 48;
 
 export const MAGIC_AT = PAGE_HEADER_BYTES;
 export const VERSION_AT = MAGIC_AT + 4;
-export const MAP_SIZE_AT = PAGE_HEADER_BYTES + 16;
-export const FREE_LIST_AT = PAGE_HEADER_BYTES + 24;
-export const PAGE_SIZE_AT = FREE_LIST_AT;
-export const FLAGS_AT = FREE_LIST_AT + 4;
-export const DATABASE_LIST_AT = FREE_LIST_AT + RECORD_BYTES;
-export const LAST_PAGE_AT = DATABASE_LIST_AT + RECORD_BYTES;
+export const PAGE_SIZE_AT = PAGE_HEADER_BYTES + 24;
+export const FLAGS_AT = PAGE_SIZE_AT + 4;
+export const FREE_ROOT_AT = PAGE_SIZE_AT + RECORD_BYTES - 8;
+export const LAST_PAGE_AT = PAGE_SIZE_AT + 2 * RECORD_BYTES;
 export const TRANSACTION_AT = LAST_PAGE_AT + 8;
 export const META_BYTES = TRANSACTION_AT + 8;
 
