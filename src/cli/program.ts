@@ -46,6 +46,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   promote: async () => (await import('./commands/promote.js')).addPromote,
   replica: async () => (await import('./commands/replica.js')).addReplica,
   copy: async () => (await import('./commands/copy.js')).addCopy,
+  compare: async () => (await import('./commands/compare.js')).addCompare,
   hbase: async () => (await import('./commands/hbase.js')).addHBase,
   doctor: async () => (await import('./commands/doctor.js')).addDoctor,
   top: async () => (await import('./commands/top.js')).addTop,
@@ -131,7 +132,7 @@ export async function run(): Promise<void> {
 
 /** Commands that change no directory, or that leave the audit to the server which they are or ask. */
 const UNAUDITED: ReadonlySet<string> = new Set([
-  ...['serve', 'quickstart', 'export', 'check', 'warm', 'explain', 'config', 'tail', 'top', 'doctor'],
+  ...['serve', 'quickstart', 'export', 'compare', 'check', 'warm', 'explain', 'config', 'tail', 'top', 'doctor'],
   ...['index list', 'index proposals', 'unique show', 'references show', 'number show', 'schema show', 'deleted list'],
   ...['config get', 'config set', 'config unset'],
   ...[

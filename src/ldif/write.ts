@@ -26,8 +26,8 @@ function isSafe(value: Buffer): boolean {
   return true;
 }
 
-/** Returns `name: value`, folded, with its line end, as a latin1 string. */
-function formatLine(name: string, value: Buffer, wrap: boolean): string {
+/** Returns `name: value`, folded if `wrap`, with its line end, as a latin1 string. */
+export function formatLine(name: string, value: Buffer, wrap: boolean): string {
   let text = name;
   if (value.length === 0) text += ':';
   else if (isSafe(value)) text += ': ' + value.toString('latin1');

@@ -23,7 +23,7 @@ export class RefusedError extends Error {
 }
 
 export interface ServerAccess {
-  /** `ldaps://host:port` or `ldapi://%2fpath`. */
+  /** `ldaps://host:port`, `ldapi://%2fpath`, or `ldap://host:port` where `urlProblem` was not asked. */
   readonly url: string;
   readonly bindDn: string;
   readonly password: Buffer;
@@ -168,16 +168,19 @@ function openSocket(url: string, tlsCa: string | undefined): Promise<Socket> {
     const isLocal = /^ldapi:/i.test(url);
     const { hostname, port } = isLocal ? { hostname: '', port: '' } : new URL(url);
     const host = hostname.replace(/^\[|\]$/g, '');
+    const isPlain = /^ldap:/i.test(url);
     const socket = isLocal
       ? connectPlain(decodeURIComponent(url.slice('ldapi://'.length)))
-      : connectTls({ host, port: Number(port || 636), ...(tlsCa && { ca: readFileSync(tlsCa) }) });
+      : isPlain
+        ? connectPlain({ host, port: Number(port || 389) })
+        : connectTls({ host, port: Number(port || 636), ...(tlsCa && { ca: readFileSync(tlsCa) }) });
     const fail = (error: Error): void => {
       socket.destroy();
       reject(new Error(`${url}: ${error.message}`, { cause: error }));
     };
     socket.once('error', fail);
     socket.setTimeout(SILENCE_MS, () => fail(new Error(`no answer for ${SILENCE_MS / 1000} s`)));
-    socket.once(isLocal ? 'connect' : 'secureConnect', () => {
+    socket.once(isLocal || isPlain ? 'connect' : 'secureConnect', () => {
       socket.off('error', fail);
       socket.removeAllListeners('timeout').setTimeout(0);
       // `close` follows, and tells why the connection ended.
