@@ -1,8 +1,8 @@
 import type { Entry } from '../partition/model/directory-types.js';
 import type { Partition } from '../partition/partition.js';
 import type { AttributeType, Dn } from '../schema/schema-types.js';
+import { byPrecedence, weight } from './compiled-access.js';
 import type { RuleFault } from './marked-yaml.js';
-import { byPrecedence, weight } from './policy-choice.js';
 import { isAtOrBelow } from './requester.js';
 import type { AccessRules, PolicyRule, Target, Who } from './rule.js';
 

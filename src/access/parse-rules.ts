@@ -3,10 +3,8 @@ import { isComputed } from '../partition/model/computed.js';
 import type { Schema } from '../schema/schema.js';
 import type { AttributeType, Dn } from '../schema/schema-types.js';
 import { didYouMean, printable } from '../schema/suggest.js';
-import { isServerSecret } from './attribute-set.js';
 import { type Field, type Fields, MarkedYaml, type RuleFault } from './marked-yaml.js';
-import { EVERYTHING, TargetReader } from './parse-target.js';
-import { readDns, WhoReader } from './parse-who.js';
+import { EVERYTHING, readDns, TargetReader, WhoReader } from './parse-clauses.js';
 import {
   ATTRIBUTE_RIGHTS,
   CHILDREN_RIGHTS,
@@ -18,7 +16,16 @@ import {
   rightsIn,
 } from './right.js';
 import { RIGHT_WORDS, rightsOfWord } from './right-words.js';
-import type { AccessRule, AccessRules, AttributeSet, LimitRule, Limits, PolicyRule, Who } from './rule.js';
+import {
+  type AccessRule,
+  type AccessRules,
+  type AttributeSet,
+  isServerSecret,
+  type LimitRule,
+  type Limits,
+  type PolicyRule,
+  type Who,
+} from './rule.js';
 
 export type { RuleFault } from './marked-yaml.js';
 

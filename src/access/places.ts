@@ -1,5 +1,4 @@
-import type { Node } from '../partition/model/node.js';
-import { cutNorm } from '../partition/model/tables.js';
+import { cutNorm, type Node } from '../partition/model/tables.js';
 import { ROOT } from '../partition/tree/nodes.js';
 import type { Dn } from '../schema/schema-types.js';
 import { isAtOrBelow } from './requester.js';

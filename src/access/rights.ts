@@ -1,12 +1,10 @@
 import { LdapError } from '../ldap/ldap-error.js';
 import type { Access, AttributeChange, CheckedEntry, Move, WriteRequest } from '../partition/model/directory-types.js';
 import type { EntryReader } from '../partition/model/entry-reader.js';
-import type { Node } from '../partition/model/node.js';
-import { normRdnOf } from '../partition/model/tables.js';
+import { type Node, normRdnOf } from '../partition/model/tables.js';
 import { UNRESTRICTED, type ViewedEntry, type Viewer } from '../partition/model/viewer.js';
 import { ROOT } from '../partition/tree/nodes.js';
 import type { AttributeDescription, AttributeType } from '../schema/schema-types.js';
-import { covers } from './attribute-set.js';
 import { type CompiledRule, type Condition, collectReadTypes, conditionOf } from './conditions.js';
 import type { Places, RuleSet } from './places.js';
 import type { IsMember, Requester } from './requester.js';
@@ -21,7 +19,7 @@ import {
   rightSet,
   rightsIn,
 } from './right.js';
-import type { AccessRule } from './rule.js';
+import { type AccessRule, covers } from './rule.js';
 import { RuleSight } from './rule-sight.js';
 
 const VIEW = rightSet('see', 'read', 'search', 'compare');

@@ -1,8 +1,7 @@
 import type { Sight, Use } from '../partition/model/viewer.js';
 import type { AttributeDescription, AttributeType } from '../schema/schema-types.js';
-import { covers, coversAll } from './attribute-set.js';
 import { ATTRIBUTE_RIGHTS, CHILDREN_RIGHTS, ENTRY_RIGHTS, NO_RIGHTS, type RightSet, rightSet } from './right.js';
-import type { AccessRule } from './rule.js';
+import { type AccessRule, covers, coversAll } from './rule.js';
 
 const SEE = rightSet('see');
 const RIGHT_OF_USE: Readonly<Record<Use, RightSet>> = {

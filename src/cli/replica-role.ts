@@ -9,8 +9,8 @@ import { isHBaseUrl } from '../store/hbase/settings.js';
 import { LOG_TABLE } from '../store/log.js';
 import { CliError } from './exit.js';
 import type { Route } from './http/route.js';
+import { openStore } from './open-directory.js';
 import type { Settings } from './options.js';
-import { openStore } from './store.js';
 
 /** A replica runs no jobs. It trims its log this often, in ms. */
 const HOUR_MS = 3_600_000;

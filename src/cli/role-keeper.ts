@@ -19,10 +19,10 @@ import type { Store } from '../store/contract.js';
 import { isHBaseUrl } from '../store/hbase/settings.js';
 import { CliError, describeError } from './exit.js';
 import type { HttpRequest, Route } from './http/route.js';
+import { openStore } from './open-directory.js';
 import type { Settings } from './options.js';
 import { type ReplicaRole, startReplica } from './replica-role.js';
 import { generatePassword } from './secrets.js';
-import { openStore } from './store.js';
 
 /** Time between two looks at the role in the folder, and between two tries to tell a former primary, in ms. */
 const LOOK_MS = 500;

@@ -1,5 +1,5 @@
-import { batchesOf } from '../store/batches.js';
 import type { Guard, PlanStep, Reader, RowStep } from '../store/contract.js';
+import { batchesOf } from '../store/maybe.js';
 import { cellCounter, cellValue } from '../store/row.js';
 import { parseStoredJson } from '../store/store-error.js';
 

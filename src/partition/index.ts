@@ -16,5 +16,4 @@ export { Partition, type VirtualEntry as Virtual } from './partition.js';
 export { UNLIMITED_SEARCH } from './read/search-params.js';
 export type { DanglingReference as Dangling } from './references/dangling.js';
 export type { SchemaChange } from './schema-change.js';
-export { initDirectory } from './tree/create-directory.js';
-export { parseNames } from './tree/directory-names.js';
+export { initDirectory, parseNames } from './tree/shared-row.js';

@@ -9,15 +9,11 @@ import { type LoadOptions, load } from './bulk/load.js';
 import type { Directory } from './directory.js';
 import { ChangeFeed } from './feed/change-feed.js';
 import { latestCsn, trimChanges } from './feed/history.js';
-import { directGroups } from './groups/direct.js';
-import { isDynamicMember, withMembers } from './groups/dynamic-members.js';
-import { inChain } from './groups/in-chain.js';
-import { membersOf } from './groups/members.js';
-import { groupsOf, membershipsOf } from './groups/memberships.js';
+import { isDynamicMember, membersOf, withMembers } from './groups/members.js';
+import { directGroups, groupsOf, inChain, membershipsOf } from './groups/memberships.js';
 import { groupsVersion } from './groups/version.js';
 import { type AddIndexOptions, addIndex, dropIndex } from './index/index-admin.js';
-import { buildIndexes } from './index/index-build.js';
-import { estimateCosts, type IndexCost } from './index/index-cost.js';
+import { buildIndexes, estimateCosts, type IndexCost } from './index/index-build.js';
 import { addTallies, forgetProposals, type IndexTally, readProposals } from './index/proposals.js';
 import { type TendedIndexes, tendIndexes } from './index/self-made.js';
 import { accessHistory, readAccess, type StoredAccess } from './model/access-rows.js';
@@ -38,13 +34,10 @@ import type {
   WriteOptions,
 } from './model/directory-types.js';
 import { EntryReader } from './model/entry-reader.js';
-import { retryWhileReplaced } from './model/large.js';
-import { LargeReader } from './model/large-reader.js';
-import type { Node } from './model/node.js';
+import { LargeReader, retryWhileReplaced } from './model/large.js';
 import { Outage } from './model/outage.js';
 import type { Piecework } from './model/piecework.js';
 import { presentRow } from './model/present-row.js';
-import { seenRow } from './model/seen-row.js';
 import { toLdapError } from './model/store-errors.js';
 import {
   DELETED,
@@ -52,6 +45,7 @@ import {
   largeQualifiers,
   MASTER_TABLE,
   META_TABLE,
+  type Node,
   normRdnOf,
   parentIdOf,
   Q,
@@ -59,13 +53,12 @@ import {
   versionOf,
 } from './model/tables.js';
 import type { Constraint } from './model/value-rules.js';
-import type { Viewer } from './model/viewer.js';
-import { compare, compareVirtual } from './read/compare.js';
+import { seenRow, type Viewer } from './model/viewer.js';
+import { compare, compareVirtual, readById, toEntry, virtualRow } from './read/compare.js';
 import { explain } from './read/explain.js';
 import { evaluate, TRUE } from './read/filter/compiled-filter.js';
 import { draftMatcher } from './read/filter/draft-matcher.js';
 import { FilterCompiler } from './read/filter/filter-compiler.js';
-import { readById, toEntry, virtualRow } from './read/read-entry.js';
 import { search } from './read/run/search.js';
 import type { SearchContext } from './read/run/search-context.js';
 import type { Explanation, SearchOutcome, SearchParams } from './read/search-params.js';
@@ -74,17 +67,15 @@ import { type DanglingReference, reportDangling } from './references/dangling.js
 import { ReferenceKeeper } from './references/keeper.js';
 import { changeSchema, type SchemaChange } from './schema-change.js';
 import { EntryIds } from './tree/entry-ids.js';
-import { findEntry, type LocatedEntry, requireEntry } from './tree/locate.js';
+import { errorAsSeen, findEntry, HiddenEntry, isVisible, type LocatedEntry, requireEntry } from './tree/locate.js';
 import { dnOf, parentIdOffset } from './tree/master-row.js';
 import { missingTables, noteMissing } from './tree/missing-tables.js';
 import { NodeCache, ROOT } from './tree/nodes.js';
 import { SHARED_KEY } from './tree/shared-row.js';
 import { SharedState } from './tree/shared-state.js';
-import { errorAsSeen, HiddenEntry, isVisible } from './tree/sight.js';
 import { check, type SampleResult, sampleCheck } from './upkeep/check/check.js';
 import type { OnPasswords } from './upkeep/check/survey.js';
-import { recount } from './upkeep/recount.js';
-import { type OnRepaired, repair } from './upkeep/repair.js';
+import { type OnRepaired, recount, repair } from './upkeep/repair.js';
 import { type WarmResult, warm } from './upkeep/warm.js';
 import { type AssignedRange, assignedRanges, removeNumbers, setNumbers } from './values/number-admin.js';
 import { setReferences } from './values/reference-admin.js';
@@ -93,12 +84,11 @@ import { finishUnique, type UniqueListener } from './values/unique-build.js';
 import { changeState, clearState, commitDecoy, lockedIds, readState, type StateEdit } from './write/account-state.js';
 import { add } from './write/add.js';
 import type { WriteContext } from './write/context.js';
-import { remove } from './write/delete.js';
+import { remove, restore, restoreSubtree, type SubtreeRestore } from './write/delete.js';
+import { deletedEntries, purge } from './write/deleted-rows.js';
 import { modify, requireModifyAllowed } from './write/modify.js';
 import { NumberPools } from './write/number-pools.js';
-import { deletedEntries, purge } from './write/purge.js';
 import { type RenameTarget, rename } from './write/rename.js';
-import { restore, restoreSubtree, type SubtreeRestore } from './write/restore.js';
 import { RULES } from './write/rules/index.js';
 
 export interface PartitionOptions {
@@ -553,7 +543,7 @@ export class Partition implements Directory {
     return this.#translate(trimChanges(this.store, beforeMs, piecework));
   }
 
-  /** Corrects wrong counters of entries while writers continue. Resolves with their number. See `upkeep/recount.ts`. */
+  /** Corrects wrong counters of entries while writers continue. Resolves with their number. See `upkeep/repair.ts`. */
   async recount(piecework?: Piecework): Promise<number> {
     return this.#translate(recount(this.context, piecework));
   }

@@ -4,7 +4,6 @@ export { CredentialCache, type CredentialCacheOptions } from './cache.js';
 export { costOf, DEFAULT_ARGON2_COST } from './cost.js';
 export { maxTotalCost, totalCost, unaffordableValues, untriedValues } from './cost-groups.js';
 export { MAX_PASSWORD_BYTES, MAX_STORED_BYTES } from './limits.js';
-export { PasswordMatcher } from './password-matcher.js';
 export {
   DEFAULT_POLICY,
   type HashScheme,
@@ -26,6 +25,5 @@ export { clearText, isHashed, isSlow, storedForm } from './schemes.js';
 export { SlowWorkAbandoned, SlowWorkFull, slowWork } from './slow-work.js';
 export type { Source } from './source.js';
 export { base32, matchingSteps, newTotpSecret, totpUri } from './totp.js';
-export { describeKind, isVerifiable, passwordKind, unverifiableReason } from './verifiable.js';
-export { failureCost, PasswordVerifier } from './verifier.js';
-export { verifyPassword } from './verify.js';
+export { failureCost, PasswordMatcher, PasswordVerifier } from './verifier.js';
+export { describeKind, isVerifiable, passwordKind, unverifiableReason, verifyPassword } from './verify.js';

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { META_TABLE } from '../partition/model/tables.js';
-import { batchesOf, keysOf } from '../store/batches.js';
 import type { Cell, Reader, Store } from '../store/contract.js';
 import { entryTimeMs, LOG_LOOK_MS, LOG_TABLE } from '../store/log.js';
+import { batchesOf, keysOf } from '../store/maybe.js';
 import { counterBytes, EMPTY, unpackRow } from '../store/row.js';
 import { isNoTable } from '../store/store-error.js';
 import type { Refusal } from './wire.js';

@@ -3,7 +3,7 @@ import { connect as connectPlain, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { ResultCode } from '../ldap/ldap-error.js';
 import { decodeResponse } from '../protocol/decode-response.js';
-import { encodeRequest } from '../protocol/encode-request.js';
+import { encodeRequest } from '../protocol/encode.js';
 import { Framer } from '../protocol/framing.js';
 import type { Control, Request, ResponseMessage, Result } from '../protocol/ldap-messages.js';
 

@@ -1,7 +1,7 @@
 import { CHANGES_TABLE } from '../partition/model/tables.js';
-import { batchesOf } from '../store/batches.js';
 import type { Store } from '../store/contract.js';
 import { LOG_TABLE, readTouches } from '../store/log.js';
+import { batchesOf } from '../store/maybe.js';
 import { counterBytes } from '../store/row.js';
 import { Applier } from './applier.js';
 import { request } from './asking.js';

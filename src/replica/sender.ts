@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { META_TABLE } from '../partition/model/tables.js';
-import { batchesOf } from '../store/batches.js';
 import type { Cell, LoadRow, Reader, Store, TableSpec } from '../store/contract.js';
 import { entryTimeMs, LOG_TABLE, readTouches, type Touch } from '../store/log.js';
+import { batchesOf } from '../store/maybe.js';
 import { cellAt, counterBytes, EMPTY, packRow, unpackRow } from '../store/row.js';
 import { readRowBatches } from '../store/row-batches.js';
 import { isNoTable } from '../store/store-error.js';

@@ -1,7 +1,7 @@
 import { sameBytes } from '../bytes/compare.js';
 import { BoundedMap } from '../cache/bounded-map.js';
 import { LdapError } from '../ldap/ldap-error.js';
-import type { ContentRule } from './link-content.js';
+import type { ContentRule } from './link-types.js';
 import type { ClassNode, TypeNode } from './nodes.js';
 import type { Registry } from './parsed.js';
 import { didYouMean, printable } from './suggest.js';

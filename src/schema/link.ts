@@ -1,8 +1,7 @@
 import type { Context } from './context.js';
 import { DefinitionError, type DefinitionKind, formatDefinition, parseDefinition } from './definition.js';
 import { type SourceDefinition, shortName } from './files.js';
-import { type ContentRule, linkContentRules } from './link-content.js';
-import { linkTypes, type Warn } from './link-types.js';
+import { type ContentRule, linkContentRules, linkTypes, type Warn } from './link-types.js';
 import type { ClassNode, RuleNode, SyntaxNode, TypeNode } from './nodes.js';
 import { describe, fail, failUndefined, firstValue, hasKeyword, type ParsedDefinition, Registry } from './parsed.js';
 import { ruleCode } from './rules.js';

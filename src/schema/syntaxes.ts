@@ -4,7 +4,6 @@ import { checkAlgorithm, checkCertificate, checkCertificateList, checkCertificat
 import type { Context } from './context.js';
 import { DefinitionError, type DefinitionKind, parseDefinition } from './definition.js';
 import { isCanonical } from './dn-text.js';
-import { checkEnhancedGuide, checkGuide } from './guide.js';
 import { checkInteger } from './number.js';
 import type { Check } from './syntax-text.js';
 import * as text from './syntax-text.js';
@@ -112,10 +111,10 @@ function textSyntaxes(): Record<string, Check> {
     '14': text.checkDeliveryMethod,
     '15': text.checkDirectoryString,
     '19': text.checkDirectoryString,
-    '21': checkEnhancedGuide,
+    '21': text.checkEnhancedGuide,
     '22': text.checkFaxNumber,
     '24': checkGeneralizedTime,
-    '25': checkGuide,
+    '25': text.checkGuide,
     '26': text.checkIa5,
     '27': checkInteger,
     '33': text.checkIa5,

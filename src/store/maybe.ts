@@ -1,4 +1,4 @@
-import type { Maybe } from './contract.js';
+import type { Batch, Maybe } from './contract.js';
 
 /** Returns whether a `Maybe` has to be awaited. `if (isPromise(x)) x = await x` costs nothing for a plain value. */
 export function isPromise<T>(value: Maybe<T>): value is Promise<T> {
@@ -67,4 +67,33 @@ async function foldRest<T, S>(
     state = isPromise(nextState) ? await nextState : nextState;
   }
   return state;
+}
+
+interface Batches<B> {
+  next(): Maybe<B | undefined>;
+  close(): void;
+}
+
+/**
+ * Yields the batches of a scan and closes the scan at the end, also after an error. Each batch costs some microtasks,
+ * which `scanPart` of a search saves by calling the scan directly.
+ */
+export async function* batchesOf<B = Batch>(scan: Batches<B>): AsyncGenerator<B, void, undefined> {
+  try {
+    for (;;) {
+      const result = scan.next();
+      const batch = isPromise(result) ? await result : result;
+      if (!batch) return;
+      yield batch;
+    }
+  } finally {
+    scan.close();
+  }
+}
+
+/** All keys of a scan. For scans with few rows or a limit. */
+export async function keysOf(scan: Batches<Pick<Batch, 'keys'>>): Promise<Buffer[]> {
+  const allKeys: Buffer[] = [];
+  for await (const { keys } of batchesOf(scan)) allKeys.push(...keys);
+  return allKeys;
 }

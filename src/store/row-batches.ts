@@ -1,5 +1,5 @@
-import { batchesOf } from './batches.js';
 import type { LoadRow, Reader, TableSpec } from './contract.js';
+import { batchesOf } from './maybe.js';
 import { EMPTY } from './row.js';
 
 const MAX_ROWS = 4000;

@@ -1,5 +1,5 @@
 import { compareRun } from '../bytes/compare.js';
-import type { Cell, CellName } from './contract.js';
+import type { Cell, CellName, ColumnRange } from './contract.js';
 import { putBytes } from './put.js';
 import { StoreError } from './store-error.js';
 
@@ -181,4 +181,26 @@ export function readCounter(value: Buffer | undefined): bigint {
 /** `readCounter` of the cell `family`:`qualifier`. */
 export function cellCounter(row: Buffer | undefined, family: number, qualifier: Buffer): bigint {
   return readCounter(row && cellValue(row, family, qualifier));
+}
+
+/** Returns the cells of `row[0..end)` in `ranges`, packed into a new buffer; undefined when there are none. */
+export function selectColumns(row: Buffer, end: number, ranges: readonly ColumnRange[]): Buffer | undefined {
+  const cellRuns: Buffer[] = [];
+  let offset = 0;
+  for (const range of ranges) {
+    while (offset < end && isBefore(row, offset, range)) offset = nextCell(row, offset);
+    const start = offset;
+    while (offset < end && !isBeyond(row, offset, range)) offset = nextCell(row, offset);
+    if (offset > start) cellRuns.push(row.subarray(start, offset));
+  }
+  return cellRuns.length > 0 ? Buffer.concat(cellRuns) : undefined;
+}
+
+function isBefore(row: Buffer, offset: number, { family, from }: ColumnRange): boolean {
+  return row[offset] === family ? from !== undefined && compareQualifier(row, offset, from) < 0 : row[offset]! < family;
+}
+
+function isBeyond(row: Buffer, offset: number, { family, to }: ColumnRange): boolean {
+  if (row[offset] !== family) return row[offset]! > family;
+  return to !== undefined && compareQualifier(row, offset, to) >= 0;
 }

@@ -1,10 +1,9 @@
-import { checkFamilies, checkKey } from './checks.js';
 import type { AppendStep, CellName, Plan, RowStep, TableSpec } from './contract.js';
 import { isChange, type LogWriter } from './log.js';
 import { cellValue, counterBytes, packRow } from './row.js';
 import { type Edit, editRow, guardHolds, stepEdits } from './row-edit.js';
 import { StoreError } from './store-error.js';
-import { cellKey, MARK_ROW } from './tables.js';
+import { cellKey, checkFamilies, checkKey, MARK_ROW } from './tables.js';
 
 export interface StagedTable {
   readonly spec: TableSpec;

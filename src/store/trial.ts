@@ -1,7 +1,6 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { keysOf } from './batches.js';
 import type {
   Batch,
   KeyRange,
@@ -16,6 +15,7 @@ import type {
   Store,
 } from './contract.js';
 import { openLmdbStore } from './lmdb/index.js';
+import { keysOf } from './maybe.js';
 import { StoreError } from './store-error.js';
 
 /**

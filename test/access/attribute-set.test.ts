@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { covers } from '../../src/access/attribute-set.js';
+import { covers } from '../../src/access/rule.js';
 import { Schema } from '../../src/schema/index.js';
 
 describe('attributes of an access rule', () => {

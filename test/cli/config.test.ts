@@ -11,7 +11,7 @@ import {
   flagValues,
   loadConfig,
 } from '../../src/cli/config/index.js';
-import { formatConfig } from '../../src/cli/config/print.js';
+import { formatConfig } from '../../src/cli/config/load.js';
 import { makeConfig, settingFlag, settingNames, settingVariable } from '../../src/server/settings/index.js';
 import { settingsTable, spellingsTable } from './settings-tables.js';
 

@@ -1,8 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { expect } from 'chai';
 import { Client } from 'ldapts';
-import { RefusalCounts } from '../../src/cli/import/refusals.js';
-import { checkRejectsPath } from '../../src/cli/import/rejects.js';
+import { checkRejectsPath, RefusalCounts } from '../../src/cli/import/rejects.js';
 import {
   ADA,
   ADMIN,

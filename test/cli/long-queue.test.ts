@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { WriteQueue } from '../../src/cli/long/write-queue.js';
+import { WriteQueue } from '../../src/cli/long/long-thread.js';
 import { hashPasswordFast } from '../../src/password/index.js';
 import type { Request } from '../../src/protocol/ldap-messages.js';
 import { RequestQuota } from '../../src/server/connection/long-admission.js';

@@ -4,7 +4,7 @@ import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { Filter, Modification } from '../../src/ldap/ldap-types.js';
 import { encodePagedResults } from '../../src/protocol/controls/paged-results.js';
-import { encodeRequest } from '../../src/protocol/encode-request.js';
+import { encodeRequest } from '../../src/protocol/encode.js';
 import type { Request } from '../../src/protocol/ldap-messages.js';
 import { ControlOid, ExtendedOid } from '../../src/protocol/oids.js';
 import { encodeCancel, encodePasswordModify } from '../protocol/client-values.js';

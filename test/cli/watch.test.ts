@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { expect } from 'chai';
-import type { TopFigures } from '../../src/cli/watch/top-figures.js';
+import type { TopFigures } from '../../src/cli/watch/top-page.js';
 import { parseFilter } from '../../src/ldap/filter-text.js';
 import { needs } from '../require.js';
 import {

@@ -10,8 +10,8 @@ import {
   MASTER_TABLE,
   numberKey,
 } from '../../src/partition/model/tables.js';
-import { keysOf } from '../../src/store/batches.js';
 import type { Store } from '../../src/store/contract.js';
+import { keysOf } from '../../src/store/maybe.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
 import { cellValue, packSorted, unpackRow } from '../../src/store/row.js';
 import { rowBefore } from './before-image.js';

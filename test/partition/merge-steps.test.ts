@@ -1,9 +1,8 @@
 import { expect } from 'chai';
-import type { Node } from '../../src/partition/model/node.js';
-import { Q, TREE_TABLE } from '../../src/partition/model/tables.js';
+import { type Node, Q, TREE_TABLE } from '../../src/partition/model/tables.js';
 import { ROOT } from '../../src/partition/tree/nodes.js';
-import { sumSteps } from '../../src/partition/write/counters.js';
 import { mergeSteps } from '../../src/partition/write/merge-steps.js';
+import { sumSteps } from '../../src/partition/write/plan.js';
 import type { Guard, PlanStep, RowStep, Store } from '../../src/store/contract.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
 import { counterBytes, unpackRow } from '../../src/store/row.js';

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { countElements } from '../../src/protocol/element-count.js';
-import { encodeRequest } from '../../src/protocol/encode-request.js';
+import { encodeRequest } from '../../src/protocol/encode.js';
 import type { Control, Request } from '../../src/protocol/ldap-messages.js';
 import { ControlOid } from '../../src/protocol/oids.js';
 import { searchRequest } from '../server/raw-client.js';

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { encodeRequest } from '../../src/protocol/encode-request.js';
+import { encodeRequest } from '../../src/protocol/encode.js';
 import { Framer, HEAD_BYTES } from '../../src/protocol/framing.js';
 import { ProtocolError } from '../../src/protocol/protocol-error.js';
 import { int, seq, str, tlv } from './bytes.js';

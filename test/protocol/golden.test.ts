@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
 import { decodeRequest } from '../../src/protocol/decode.js';
-import { encodeResponse, writeDisconnection, writeResult } from '../../src/protocol/encode.js';
-import { encodeRequest } from '../../src/protocol/encode-request.js';
+import { encodeRequest, encodeResponse, writeDisconnection, writeResult } from '../../src/protocol/encode.js';
 import type { Request, RequestMessage, Response } from '../../src/protocol/ldap-messages.js';
 import { ControlOid } from '../../src/protocol/oids.js';
 import { Writer } from '../../src/protocol/writer.js';

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { decodeRequest } from '../../src/protocol/decode.js';
 import { decodeResponse } from '../../src/protocol/decode-response.js';
-import { encodeRequest } from '../../src/protocol/encode-request.js';
+import { encodeRequest } from '../../src/protocol/encode.js';
 import type { RequestMessage } from '../../src/protocol/ldap-messages.js';
 import { defaultLimits } from '../../src/protocol/limits.js';
 import { ProtocolError } from '../../src/protocol/protocol-error.js';

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import type { Filter, PartialAttribute } from '../../src/ldap/ldap-types.js';
 import { decodeRequest } from '../../src/protocol/decode.js';
 import { decodeResponse } from '../../src/protocol/decode-response.js';
-import { encodeRequest } from '../../src/protocol/encode-request.js';
+import { encodeRequest } from '../../src/protocol/encode.js';
 import type { RequestMessage } from '../../src/protocol/ldap-messages.js';
 import { opTags } from '../../src/protocol/tags.js';
 import { type Random, seeded } from './random.js';

@@ -1,9 +1,9 @@
 import { expect } from 'chai';
 import { trimChanges } from '../../src/partition/feed/history.js';
-import { keysOf } from '../../src/store/batches.js';
 import type { Store } from '../../src/store/contract.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { entryTimeMs, LOG_TABLE } from '../../src/store/log.js';
+import { keysOf } from '../../src/store/maybe.js';
 import { openMemoryStore } from '../../src/store/memory/index.js';
 import { cellAt, counterBytes, EMPTY } from '../../src/store/row.js';
 import { exited, heard, rowanDoes, Sandbox, startRowan } from '../cli/rowan.js';

@@ -66,7 +66,7 @@ describe('server: abandon and cancel', () => {
   });
 
   it('a messageID in use is refused', async () => {
-    const request = (await import('../../src/protocol/encode-request.js')).encodeRequest({
+    const request = (await import('../../src/protocol/encode.js')).encodeRequest({
       id: 5000,
       request: longSearch,
       controls: [],

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { expect } from 'chai';
-import { encodeRequest } from '../../src/protocol/encode-request.js';
+import { encodeRequest } from '../../src/protocol/encode.js';
 import { ExtendedOid } from '../../src/protocol/oids.js';
 import { int, message, nested, searchWith, seq, str, tlv } from '../protocol/bytes.js';
 import { ADMIN, PEOPLE, type Running, SUFFIX, start } from './directory.js';

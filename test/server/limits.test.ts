@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { encodeRequest } from '../../src/protocol/encode-request.js';
+import { encodeRequest } from '../../src/protocol/encode.js';
 import { rounds } from '../rounds.js';
 import { StoppedClock } from './clock.js';
 import { ADMIN, PEOPLE, personDn, type Running, SUFFIX, start } from './directory.js';

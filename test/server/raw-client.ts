@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { expect } from 'chai';
 import { decodeResponse } from '../../src/protocol/decode-response.js';
-import { encodeRequest } from '../../src/protocol/encode-request.js';
+import { encodeRequest } from '../../src/protocol/encode.js';
 import { Framer } from '../../src/protocol/framing.js';
 import type { Control, Request, Response, ResponseMessage, SearchRequest } from '../../src/protocol/ldap-messages.js';
 import { waitFor } from '../waits.js';

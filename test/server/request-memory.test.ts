@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { PRESETS } from '../../src/access/presets.js';
-import { encodeRequest } from '../../src/protocol/encode-request.js';
+import { encodeRequest } from '../../src/protocol/encode.js';
 import type { Request } from '../../src/protocol/ldap-messages.js';
 import { ExtendedOid } from '../../src/protocol/oids.js';
 import { Budget } from '../../src/server/connection/budget.js';

@@ -6,7 +6,7 @@ import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
 import { expect } from 'chai';
-import { encodeRequest } from '../../src/protocol/encode-request.js';
+import { encodeRequest } from '../../src/protocol/encode.js';
 import { ExtendedOid } from '../../src/protocol/oids.js';
 import { makeCertificate, needs } from '../require.js';
 import { StoppedClock } from './clock.js';

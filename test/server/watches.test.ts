@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { FinishedOperation } from '../../src/server/observation/finished-operation.js';
-import { OperationLines } from '../../src/server/watch/operation-lines.js';
-import { Watches } from '../../src/server/watch/watches.js';
+import { OperationLines, Watches } from '../../src/server/watch/watches.js';
 import { PEOPLE, type Running, SUFFIX, start, testSchema } from './directory.js';
 import { RawClient } from './raw-client.js';
 

@@ -1,8 +1,7 @@
 import type { AciTarget } from './aci-syntax.js';
 import type { Approximation } from './aci-who.js';
 import { type AttributeBits, type Attributes, NO_ATTRIBUTES } from './attribute-bits.js';
-import { isAtOrBelow, type Name, type Place } from './place.js';
-import { negateFilter } from './region.js';
+import { isAtOrBelow, type Name, negateFilter, type Place } from './place.js';
 import type { RuleWords } from './words.js';
 
 export interface TranslatedTarget {

@@ -1,6 +1,6 @@
 import type { Schema } from '../../schema/schema.js';
 import type { AttributeType } from '../../schema/schema-types.js';
-import { isServerSecret } from '../attribute-set.js';
+import { isServerSecret } from '../rule.js';
 
 /** A set of attribute types, of the word `entry` and of the word `children`. One bit for each. */
 export type Attributes = bigint;

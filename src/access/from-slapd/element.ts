@@ -1,7 +1,6 @@
 import type { RightSet } from '../right.js';
 import type { Attributes } from './attribute-bits.js';
-import type { Place } from './place.js';
-import type { Region } from './region.js';
+import type { Place, Region } from './place.js';
 import type { RuleWho, WhoSet } from './who-set.js';
 
 /** The line in the source file that a rule comes from. */

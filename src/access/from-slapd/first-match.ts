@@ -1,8 +1,7 @@
 import { NO_RIGHTS, type RightSet } from '../right.js';
 import type { AttributeBits } from './attribute-bits.js';
 import type { Element, Origin, RuleDraft } from './element.js';
-import { EVERYWHERE, type Place } from './place.js';
-import { intersectRegions, type Region, regionContains, subtractRegion } from './region.js';
+import { EVERYWHERE, intersectRegions, type Place, type Region, regionContains, subtractRegion } from './place.js';
 import type { Report } from './report.js';
 import { areDisjoint, EVERYBODY, intersectWho, subtractWho, toRuleWho, type WhoSet, whoContains } from './who-set.js';
 

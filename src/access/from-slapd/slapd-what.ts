@@ -1,6 +1,5 @@
 import { type AttributeBits, type Attributes, CHILDREN, ENTRY, NO_ATTRIBUTES } from './attribute-bits.js';
-import { EVERYWHERE, type Name, type Place } from './place.js';
-import type { Region } from './region.js';
+import { EVERYWHERE, type Name, type Place, type Region } from './place.js';
 import type { Report } from './report.js';
 import type { SlapdWhat, StyledDn } from './slapd-syntax.js';
 import type { RuleWords } from './words.js';

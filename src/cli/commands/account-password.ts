@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { Modification } from '../../ldap/ldap-types.js';
 import type { Target } from '../../partition/index.js';
+import type { Modifier } from '../../partition/model/directory-types.js';
 import type { Dn } from '../../schema/schema-types.js';
 import {
   APPLICATION_PASSWORD,
@@ -10,13 +11,13 @@ import {
   parseNetworks,
 } from '../../server/passwords/application-password.js';
 import { CredentialReader } from '../../server/passwords/credentials.js';
+import type { Config, SettingName } from '../../server/settings/index.js';
 import { readValue, SettingFault } from '../../server/settings/kinds.js';
-import { collectValues } from '../config/index.js';
+import { addSettingFlags, collectValues } from '../config/index.js';
 import { CliError } from '../exit.js';
-import { type OpenDirectory, parseDnArgument } from '../open-directory.js';
-import { commandGroup } from '../options.js';
-import { accountCommands, modify } from './account-command.js';
-import { formatTime } from './account-report.js';
+import { type OpenDirectory, parseDnArgument, withDirectory } from '../open-directory.js';
+import { commandGroup, directoryCommand, resolveSettings } from '../options.js';
+import { formatTime, readAccount } from './account-report.js';
 
 const EXAMPLES = `
 Examples:
@@ -135,4 +136,53 @@ function describePassword(
   if (usedBy !== undefined) notes.push(`used by ${usedBy}`);
   notes.push(lastUse === undefined ? 'never used' : `last used ${formatTime(lastUse)}, or within an hour of it`);
   return `${name}: ${notes.join('; ')}`;
+}
+
+interface CommandInput {
+  readonly options: Readonly<Record<string, unknown>>;
+  readonly config: Config;
+}
+
+type ReadAccount = Awaited<ReturnType<typeof readAccount>>;
+type AccountWork = (directory: OpenDirectory, dn: Dn, account: ReadAccount, input: CommandInput) => Promise<string>;
+
+interface AccountCommandOptions {
+  readonly readOnly?: boolean;
+  /** Further settings that the command takes as flags. */
+  readonly settings?: readonly SettingName[];
+}
+
+/** Returns a function that adds commands on an existing entry. The result of `work` is printed. */
+export function accountCommands(parent: Command, examples: string) {
+  return (
+    usage: string,
+    summary: string,
+    work: AccountWork,
+    { readOnly = false, settings: moreSettings = [] }: AccountCommandOptions = {},
+  ): Command =>
+    addSettingFlags(directoryCommand(parent, usage, summary, examples), [
+      'passwords.policy',
+      'passwords.shadow',
+      ...moreSettings,
+    ]).action((name: string, options: CommandInput['options'], command: Command) => {
+      const settings = resolveSettings(command);
+      const { config } = settings;
+      return withDirectory(settings, { readOnly }, async (directory) => {
+        const dn = parseDnArgument(directory.schema, name);
+        if (dn.norm.equals(directory.schema.parseDn(directory.partition.settings.adminDn).norm))
+          throw new CliError(`the administrator is above locks; "rowan passwd" sets the administrator's password`);
+        const account = await readAccount(directory, dn, config.passwords);
+        process.stdout.write(`${await work(directory, dn, account, { options, config })}\n`);
+      });
+    });
+}
+
+/** `isSystem` allows writing operational attributes. */
+export async function modify(
+  { partition }: OpenDirectory,
+  dn: Dn,
+  changes: readonly Modification[] | Modifier,
+  isSystem = false,
+): Promise<void> {
+  await partition.modify(dn, changes, { dn: partition.settings.adminDn, system: isSystem });
 }

@@ -18,8 +18,7 @@ import { OutputStream } from '../export/output.js';
 import { ANY_ENTRY, search } from '../export/walk.js';
 import { type OpenDirectory, withDirectory } from '../open-directory.js';
 import { commandGroup, directoryCommand, resolveSettings } from '../options.js';
-import { accountCommands, modify } from './account-command.js';
-import { addAccountPassword } from './account-password.js';
+import { accountCommands, addAccountPassword, modify } from './account-password.js';
 import { type Account, AccountReader, formatAccount, formatLocks, formatTime } from './account-report.js';
 import { parseDays } from './deleted.js';
 

@@ -17,7 +17,7 @@ import {
 import { type EditedConfig, editConfig, replaceConfigFile, type SettingEdit } from '../config/edit.js';
 import { withFileLock } from '../config/file-lock.js';
 import { addSettingFlags, ConfigError, configFile, type LoadedConfig } from '../config/index.js';
-import { formatConfig } from '../config/print.js';
+import { formatConfig } from '../config/load.js';
 import { isSetting } from '../config/yaml-file.js';
 import { ControlClient } from '../control-client.js';
 import { CliError, describeError, UsageError } from '../exit.js';

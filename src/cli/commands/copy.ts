@@ -6,9 +6,9 @@ import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { addSettingFlags } from '../config/index.js';
 import { copyDirectory, removeUnfinishedCopy } from '../copy/copier.js';
 import { pluralize, UsageError } from '../exit.js';
+import { openStore } from '../open-directory.js';
 import { loadSettings } from '../options.js';
 import { Progress } from '../progress.js';
-import { openStore } from '../store.js';
 
 const EXAMPLES = `
 Examples:

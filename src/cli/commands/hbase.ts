@@ -1,15 +1,13 @@
 import type { Command } from 'commander';
 import { DEFAULT_INDEXES } from '../../partition/model/index-set.js';
-import { FIXED_TABLES, indexTable } from '../../partition/model/tables.js';
-import { splitKeys } from '../../partition/upkeep/regions.js';
+import { FIXED_TABLES, indexTable, splitKeys } from '../../partition/model/tables.js';
 import type { Schema } from '../../schema/index.js';
 import type { TableSpec } from '../../store/contract.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { collectValues } from '../config/index.js';
 import { CliError, pluralize, UsageError } from '../exit.js';
-import { configuredSchema, withDirectory } from '../open-directory.js';
+import { configuredSchema, readHBaseSettings, withDirectory } from '../open-directory.js';
 import { commandGroup, directoryCommand, loadSettings, type Settings } from '../options.js';
-import { readHBaseSettings } from '../store.js';
 
 const EXAMPLES = `
 Examples:

@@ -2,10 +2,9 @@ import { type Command, Option } from 'commander';
 import { DEFAULT_PRESET, PRESETS, type Preset } from '../../access/presets.js';
 import { collectValues } from '../config/index.js';
 import { UsageError } from '../exit.js';
-import { createDirectory } from '../open-directory.js';
+import { createDirectory, requireEmptyFolder } from '../open-directory.js';
 import { directoryCommand, resolveSettings } from '../options.js';
 import { canPrompt, generatePassword, promptNewPassword, readPasswordFile, withoutLineEnd } from '../secrets.js';
-import { requireEmptyFolder } from '../store.js';
 
 const EXAMPLES = `
 Examples:

@@ -18,12 +18,17 @@ import { ControlClient, controlCommand } from '../control-client.js';
 import { CliError, pluralize, UsageError } from '../exit.js';
 import { OutputStream } from '../export/output.js';
 import { writeLostChanges } from '../lost-changes.js';
-import { directoryAction, type OpenDirectory, withDirectory } from '../open-directory.js';
+import {
+  directoryAction,
+  type OpenDirectory,
+  openStore,
+  requireEmptyFolder,
+  withDirectory,
+} from '../open-directory.js';
 import { commandGroup, directoryCommand, resolveSettings } from '../options.js';
 import { Progress } from '../progress.js';
 import { replicaError } from '../replica-role.js';
 import { generatePassword, readPasswordFile } from '../secrets.js';
-import { openStore, requireEmptyFolder } from '../store.js';
 
 const EXAMPLES = `
 Examples:

@@ -4,8 +4,7 @@ import type { Command } from 'commander';
 import type { TopSample } from '../../server/processes/watch.js';
 import { ControlClient, controlCommand } from '../control-client.js';
 import { Screen } from '../watch/screen.js';
-import { figuresBetween, type TopFigures } from '../watch/top-figures.js';
-import { formatTop } from '../watch/top-page.js';
+import { figuresBetween, formatTop, type TopFigures } from '../watch/top-page.js';
 
 const EXAMPLES = `
 Examples:

@@ -1,2 +1,11 @@
-export { addSettingFlags, collectValues, flagValues } from './flags.js';
-export { ConfigError, type ConfigSources, configFile, type FlagValues, type LoadedConfig, loadConfig } from './load.js';
+export {
+  addSettingFlags,
+  ConfigError,
+  type ConfigSources,
+  collectValues,
+  configFile,
+  type FlagValues,
+  flagValues,
+  type LoadedConfig,
+  loadConfig,
+} from './load.js';

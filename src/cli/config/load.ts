@@ -1,17 +1,22 @@
 import { basename, resolve } from 'node:path';
+import { type Command, Option } from 'commander';
+import { stringify } from 'yaml';
 import { didYouMean } from '../../schema/suggest.js';
 import {
   type AnyValue,
   type Config,
   conflicts,
+  formatValue,
   makeConfig,
   readValue,
   SettingFault,
   type SettingName,
+  type SettingSpec,
   type SettingValues,
   settingFlag,
   settingNames,
   settings,
+  settingValue,
   settingVariable,
 } from '../../server/settings/index.js';
 import { CliError, ExitCode } from '../exit.js';
@@ -135,4 +140,98 @@ export function loadConfig(sources: ConfigSources = {}): LoadedConfig {
   }
   if (problems.length > 0) throw new ConfigError(problems);
   return { config, file, origins, warnings };
+}
+
+const PLACEHOLDERS: Readonly<Record<SettingSpec['kind'], string>> = {
+  integer: '<number>',
+  count: '<number|auto>',
+  size: '<size>',
+  duration: '<time>',
+  boolean: '[true|false]',
+  choice: '<word>',
+  mode: '<octal>',
+  schedule: '<cron>',
+  path: '<path>',
+  output: '<path|off>',
+  text: '<text>',
+  paths: '<path>',
+  urls: '<url>',
+};
+
+const DIRECTORY_HEADING = 'Directory, HBase and schema options:';
+const DIRECTORY_SETTING = /^(?:data|store|hbase\..*|schema\..*)$/;
+
+export function collectValues(value: string, previousValues: readonly string[] | undefined): string[] {
+  return [...(previousValues ?? []), value];
+}
+
+function makeOption(name: SettingName): Option {
+  const spec: SettingSpec = settings[name];
+  const value = 'default' in spec ? formatValue(spec, spec.default) : '';
+  const notes = [
+    spec.kind === 'choice' ? spec.choices.join(', ') : '',
+    value === '' ? '' : `default ${value}`,
+    settingVariable(name),
+  ];
+  const notesText = notes.filter((note) => note !== '').join('; ');
+  const option = new Option(
+    `${spec.alias === undefined ? '' : `--${spec.alias}, `}${settingFlag(name)} ${PLACEHOLDERS[spec.kind]}`,
+    `${spec.help.replaceAll('`', '')} (${notesText})`,
+  );
+  if (DIRECTORY_SETTING.test(name)) option.helpGroup(DIRECTORY_HEADING);
+  return spec.kind === 'paths' || spec.kind === 'urls' ? option.argParser(collectValues) : option;
+}
+
+/**
+ * Adds `--config` and the flags of the settings `names` (default: all) to a command. Options that the command has
+ * already are kept, and `flagValues` reads them too.
+ */
+export function addSettingFlags(command: Command, names: readonly SettingName[] = settingNames): Command {
+  const existingFlags = new Set(command.options.map((option) => option.long));
+  if (!existingFlags.has('--config'))
+    command.addOption(
+      new Option('--config <file>', 'YAML file with settings (ROWAN_CONFIG)').helpGroup(DIRECTORY_HEADING),
+    );
+  for (const name of names) if (!existingFlags.has(settingFlag(name))) command.addOption(makeOption(name));
+  return command;
+}
+
+export function flagValues(command: Command): FlagValues {
+  const values: Partial<Record<SettingName, string | boolean | readonly string[]>> = {};
+  for (const name of settingNames) {
+    const option = command.options.find(({ long }) => long === settingFlag(name));
+    if (option === undefined) continue;
+    const key = option.attributeName();
+    if (command.getOptionValueSource(key) !== 'cli') continue;
+    values[name] = command.getOptionValue(key) as string | boolean | readonly string[];
+  }
+  return values;
+}
+
+function formatYamlValue(spec: SettingSpec, value: AnyValue): string {
+  const yamlValue = spec.kind === 'size' ? formatValue(spec, value) : value;
+  return stringify(yamlValue ?? null, { collectionStyle: 'flow', lineWidth: 0 }).trim();
+}
+
+/**
+ * Formats the effective settings as a YAML file that `loadConfig` reads back to the same values. A comment has the
+ * origin of each setting. Settings without a value are comments.
+ */
+export function formatConfig({ config, origins }: LoadedConfig): string {
+  const lines: string[] = [];
+  let previousGroups: readonly string[] = [];
+  for (const name of settingNames) {
+    const path = name.split('.');
+    const groups = path.slice(0, -1);
+    let commonDepth = 0;
+    while (commonDepth < groups.length && groups[commonDepth] === previousGroups[commonDepth]) commonDepth++;
+    for (let depth = commonDepth; depth < groups.length; depth++) lines.push(`${'  '.repeat(depth)}${groups[depth]}:`);
+    previousGroups = groups;
+    const indent = '  '.repeat(groups.length);
+    const value = settingValue(config, name);
+    const key = path[path.length - 1]!;
+    if (value === undefined) lines.push(`${indent}# ${key}: not set`);
+    else lines.push(`${indent}${key}: ${formatYamlValue(settings[name], value)} # ${origins.get(name) ?? 'default'}`);
+  }
+  return lines.join('\n') + '\n';
 }

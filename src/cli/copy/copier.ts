@@ -5,8 +5,8 @@ import { Applier } from '../../replica/applier.js';
 import { HISTORY_KEY } from '../../replica/history.js';
 import { decodePlain, encodePlain } from '../../replica/plain.js';
 import { type CopyPosition, copyMessages, tablesOf } from '../../replica/sender.js';
-import { keysOf } from '../../store/batches.js';
 import type { Reader, Store, TableSpec } from '../../store/contract.js';
+import { keysOf } from '../../store/maybe.js';
 import { cellValue, EMPTY } from '../../store/row.js';
 import { CliError } from '../exit.js';
 

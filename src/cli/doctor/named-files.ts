@@ -6,15 +6,14 @@ import { readMapping } from '../../dropfolder/csv-mapping.js';
 import type { Schema } from '../../schema/index.js';
 import { readTls } from '../../server/listen/tls-material.js';
 import { isText } from '../../server/logs/line-file.js';
-import { Quality } from '../../server/passwords/quality.js';
+import { Quality } from '../../server/passwords/password-rules.js';
 import { SecondFactor } from '../../server/passwords/second-factor.js';
 import { type Config, type SettingName, settingNames, settingValue } from '../../server/settings/index.js';
 import { openLmdbStore } from '../../store/lmdb/index.js';
 import { CliError, describeError } from '../exit.js';
 import { readToken } from '../http/http-listener.js';
-import { configuredSchema, schemaDifference } from '../open-directory.js';
+import { configuredSchema, readHBaseSettings, schemaDifference } from '../open-directory.js';
 import type { Settings } from '../options.js';
-import { readHBaseSettings } from '../store.js';
 import { type Finding, fault, ok } from './finding.js';
 import { checkPorts } from './ports.js';
 

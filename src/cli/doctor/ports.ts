@@ -1,7 +1,7 @@
 import { connect, createServer } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { pino } from 'pino';
-import { encodeRequest } from '../../protocol/encode-request.js';
+import { encodeRequest } from '../../protocol/encode.js';
 import type { SearchRequest } from '../../protocol/ldap-messages.js';
 import { type ListenAddress, parseListenUrl } from '../../server/listen/listen-url.js';
 import { openListeners } from '../../server/listen/listener.js';

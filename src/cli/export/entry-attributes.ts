@@ -1,5 +1,5 @@
 import { damageOf, INDEX_BYTES, largeQualifiers, MASTER } from '../../partition/index.js';
-import type { LargeReader } from '../../partition/model/large-reader.js';
+import type { LargeReader } from '../../partition/model/large.js';
 import type { SalvagedEntry } from '../../partition/upkeep/salvage.js';
 import type { Schema } from '../../schema/index.js';
 import { cellFamily, nextCell, qualifierLength, qualifierStart, valueStart } from '../../store/row.js';

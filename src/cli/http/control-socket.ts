@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isSocketAnswered } from '../../server/listen/socket-file.js';
+import { isSocketAnswered } from '../../server/listen/listener.js';
 import type { Config } from '../../server/settings/index.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
 

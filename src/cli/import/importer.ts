@@ -6,8 +6,7 @@ import type { PasswordPolicy } from '../../password/index.js';
 import { applyChange, type ChangeRecord } from '../../records/apply.js';
 import { ImportedPasswords, PasswordCounts } from '../../records/passwords.js';
 import type { ImportJournal } from './journal.js';
-import { RefusalCounts } from './refusals.js';
-import type { RejectedRecord, RejectsFile } from './rejects.js';
+import { RefusalCounts, type RejectedRecord, type RejectsFile } from './rejects.js';
 import type { RecordSource } from './source.js';
 import { StateCounts, stripStateOptions } from './state-options.js';
 

@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import type { Logger } from 'pino';
+import { FairTree } from '../../fair/fair-tree.js';
 import { bufferOf } from '../../ldap/bytes.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { LongReply, LongRequest, LongResult, LongWorker } from '../../server/processes/long-request.js';
@@ -8,7 +9,42 @@ import { identityKey } from '../../server/words/session.js';
 import type { Settings } from '../options.js';
 import type { ThreadData } from './thread.js';
 import { restoreResult, type ThreadOrder, type ThreadReport, toError } from './thread-messages.js';
-import { WriteQueue } from './write-queue.js';
+
+/**
+ * Runs one long write at a time, because a long write takes much memory. Users are served round-robin, and within a
+ * user the connections. So a connection with many writes delays any other connection by a single write.
+ */
+export class WriteQueue {
+  /** Waiting writes by user and connection. `LongAdmission` bounds their number. */
+  readonly #waitingWrites = new FairTree<() => void>();
+  #isBusy = false;
+
+  /** `path`: user and connection. Rejects with `canceled` when the request is aborted while it waits. */
+  async run<T>(
+    path: readonly [string, number],
+    reply: Pick<LongReply, 'onAbort'>,
+    write: () => Promise<T>,
+  ): Promise<T> {
+    if (this.#isBusy) await this.#waitForTurn(path, reply);
+    this.#isBusy = true;
+    try {
+      return await write();
+    } finally {
+      const startNext = this.#waitingWrites.shift();
+      if (startNext) startNext();
+      else this.#isBusy = false;
+    }
+  }
+
+  #waitForTurn(path: readonly [string, number], reply: Pick<LongReply, 'onAbort'>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#waitingWrites.push(path, resolve);
+      reply.onAbort = () => {
+        if (this.#waitingWrites.remove(path, resolve)) reject(new LdapError('canceled', 'canceled'));
+      };
+    });
+  }
+}
 
 const PROGRAM = new URL('./thread.js', import.meta.url);
 /** Milliseconds without requests after which the thread is stopped to free its memory. */

@@ -1,11 +1,11 @@
 /** Program of the thread that runs long requests. `LongThread` starts it. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { LdapError } from '../../ldap/ldap-error.js';
+import type { Maybe } from '../../partition/index.js';
 import { runLongRequest } from '../../server/long/run-long-request.js';
 import type { LongReply, LongRequest } from '../../server/processes/long-request.js';
 import { createServices, type Services } from '../../server/services/services.js';
 import { applySettings } from '../../server/settings/index.js';
-import type { Maybe } from '../../server/words/maybe.js';
 import { suppressLmdbErrors } from '../lmdb-texts.js';
 import { createLog } from '../log.js';
 import { openDirectory } from '../open-directory.js';

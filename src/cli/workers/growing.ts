@@ -7,10 +7,9 @@ import { onSettingsChanged } from '../../server/settings/index.js';
 import { renewCertificate } from '../certificate.js';
 import type { LongThread } from '../long/long-thread.js';
 import type { Settings } from '../options.js';
-import { holdWritesAfterCrash } from './crash.js';
 import { GrowthPolicy, type GrowthRules } from './growth.js';
 import { ConnectionBalancer, type IncomingSocket, type Member } from './members.js';
-import { endWorkers, type WorkerOwner, WorkerProcess } from './worker-process.js';
+import { endWorkers, holdWritesAfterCrash, type WorkerOwner, WorkerProcess } from './worker-process.js';
 
 /** Longest interval between two checks of the load, in milliseconds. */
 const CHECK_MS = 1000;

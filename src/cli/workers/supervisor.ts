@@ -5,9 +5,8 @@ import { Statistics } from '../../server/processes/statistics.js';
 import { onSettingsChanged } from '../../server/settings/index.js';
 import { CliError } from '../exit.js';
 import type { Settings } from '../options.js';
-import { holdWritesAfterCrash } from './crash.js';
 import { ConnectionBalancer, type IncomingSocket } from './members.js';
-import { endWorkers, type Heartbeat, type WorkerOwner, WorkerProcess } from './worker-process.js';
+import { endWorkers, type Heartbeat, holdWritesAfterCrash, type WorkerOwner, WorkerProcess } from './worker-process.js';
 
 /** Delay before an ended worker is restarted. The delay doubles up to the maximum with each restart … */
 const FIRST_DELAY_MS = 100;

@@ -1,12 +1,46 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import { type ChildProcess, fork, type SendHandle } from 'node:child_process';
 import type { Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import type { Logger } from 'pino';
 import type { Answer, Question } from '../../server/processes/siblings.js';
 import type { Counts } from '../../server/processes/statistics.js';
+import { isHBaseUrl } from '../../store/hbase/settings.js';
+import { holdWrites } from '../../store/lmdb/index.js';
 import type { Settings } from '../options.js';
 import type { IncomingSocket, Member } from './members.js';
-import { sendTo, type WorkerOrder, type WorkerReport } from './worker-messages.js';
+
+export type WorkerOrder =
+  | { readonly type: 'start'; readonly worker: number; readonly settings: Settings }
+  /** Sent with a socket accepted at `listen[index]`. `elsewhere` is the number of connections of the other workers. */
+  | { readonly type: 'socket'; readonly id: number; readonly index: number; readonly elsewhere: number }
+  | { readonly type: 'question'; readonly id: number; readonly question: Question }
+  /** Answers of the other workers to a question of this worker. */
+  | { readonly type: 'answers'; readonly id: number; readonly answers: Answer[] }
+  | { readonly type: 'renewCertificate' }
+  | { readonly type: 'stop' };
+
+export type WorkerReport =
+  | { readonly type: 'ready' }
+  /** The worker could not start serving. */
+  | { readonly type: 'failed'; readonly message: string }
+  /** A socket has arrived. */
+  | { readonly type: 'taken'; readonly id: number }
+  | { readonly type: 'closed' }
+  /** The last counts of a worker that ends. */
+  | { readonly type: 'counts'; readonly counts: Counts }
+  | { readonly type: 'question'; readonly id: number; readonly question: Question }
+  | { readonly type: 'answer'; readonly id: number; readonly answer: Answer };
+
+/** Sends a message if the other process still lives; a dead process does not need it. */
+export function sendTo(
+  process: ChildProcess | NodeJS.Process,
+  message: WorkerOrder | WorkerReport,
+  handle?: SendHandle,
+): void {
+  if (!process.connected) return;
+  // `keepOpen` keeps the socket open here until the worker confirms its arrival.
+  (process as ChildProcess).send(message, handle, { keepOpen: true }, () => undefined);
+}
 
 const PROGRAM = fileURLToPath(new URL('./worker.js', import.meta.url));
 /** Time in which a worker has to answer a question. */
@@ -225,4 +259,17 @@ export async function endWorkers(workers: Iterable<WorkerProcess>, { config }: S
   );
   await Promise.all(workerList.map((worker) => worker.whenEnded));
   clearTimeout(killTimer);
+}
+
+/** Signals that end a process with damaged LMDB pages. SIGABRT is not included: it also means out of memory. */
+const CRASH_SIGNAL = /\bSIG(?:SEGV|BUS)\b/;
+
+/** Stops all writes when a worker may have crashed because of damaged data. */
+export function holdWritesAfterCrash({ store, config }: Settings, worker: number, reason: string, log: Logger): void {
+  if (!CRASH_SIGNAL.test(reason) || !config.readOnlyWhenDamaged || isHBaseUrl(store)) return;
+  holdWrites(store, `a server process ${reason}`);
+  log.error(
+    { worker, reason },
+    'a worker crashed as damaged data makes it crash; nothing is written until "rowan check" finds no breach',
+  );
 }

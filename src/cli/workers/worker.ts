@@ -9,7 +9,7 @@ import { createLog, logUncaught } from '../log.js';
 import { LongThread } from '../long/long-thread.js';
 import { openDirectory } from '../open-directory.js';
 import type { Settings } from '../options.js';
-import { sendTo, type WorkerOrder, type WorkerReport } from './worker-messages.js';
+import { sendTo, type WorkerOrder, type WorkerReport } from './worker-process.js';
 
 function report(message: WorkerReport): void {
   sendTo(process, message);

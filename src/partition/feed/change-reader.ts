@@ -1,6 +1,6 @@
 import { TimeSlice } from '../../fair/time-slice.js';
-import { batchesOf } from '../../store/batches.js';
 import type { Store } from '../../store/contract.js';
+import { batchesOf } from '../../store/maybe.js';
 import { type ChangeRecord, changeRecord } from '../model/change-record.js';
 import { csnMicros } from '../model/csn.js';
 import { CHANGES_TABLE, numberKey } from '../model/tables.js';

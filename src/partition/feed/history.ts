@@ -1,6 +1,6 @@
-import { batchesOf, keysOf } from '../../store/batches.js';
 import type { PlanStep, Store } from '../../store/contract.js';
 import { entryTimeMs, LOG_TABLE } from '../../store/log.js';
+import { batchesOf, keysOf } from '../../store/maybe.js';
 import { cellValue } from '../../store/row.js';
 import { isMissing } from '../../store/store-error.js';
 import { type Piecework, withFence } from '../model/piecework.js';

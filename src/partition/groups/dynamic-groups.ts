@@ -12,10 +12,9 @@ import { groupTypes } from '../model/group-rows.js';
 import { OBJECT_CLASS_OID } from '../model/index-set.js';
 import { largeOffsetsOf, readAllLarge, retryWhileReplaced } from '../model/large.js';
 import { presentRow } from '../model/present-row.js';
-import { seenRow } from '../model/seen-row.js';
 import { equalityPrefix, indexTable, MASTER_TABLE, UUID_BYTES } from '../model/tables.js';
 import { MEMBER_URLS } from '../model/thresholds.js';
-import type { Viewer } from '../model/viewer.js';
+import { seenRow, type Viewer } from '../model/viewer.js';
 import {
   type Candidate,
   type CompiledFilter,
@@ -27,7 +26,7 @@ import type { SearchContext } from '../read/run/search-context.js';
 import { countVisibleChildren } from '../read/run/visible-children.js';
 import { parentIdOffset } from '../tree/master-row.js';
 import { suffixRdnIndex } from '../tree/nodes.js';
-import { shortRow } from './group-sight.js';
+import { shortRow } from './names.js';
 import type { Referrers } from './referrers.js';
 
 const OBJECT_CLASS_TABLE = indexTable(OBJECT_CLASS_OID).name;

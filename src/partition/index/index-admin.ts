@@ -17,8 +17,7 @@ import {
   parseIndexRecords,
 } from '../model/index-set.js';
 import { indexTable, META_TABLE } from '../model/tables.js';
-import type { WriteContext } from '../write/context.js';
-import { retryWithFreshState } from '../write/freshly.js';
+import { retryWithFreshState, type WriteContext } from '../write/context.js';
 
 /**
  * Key of the row `building` of table meta. For each index that is being built or dropped the row holds `OID:claim`, 8

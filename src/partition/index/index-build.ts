@@ -1,17 +1,17 @@
 import { LdapError } from '../../ldap/ldap-error.js';
-import { batchesOf } from '../../store/batches.js';
 import type { PlanStep } from '../../store/contract.js';
-import { isPromise } from '../../store/maybe.js';
+import { batchesOf, isPromise } from '../../store/maybe.js';
 import { cellValue, MARK } from '../../store/row.js';
 import { isGuardFailure, StoreError } from '../../store/store-error.js';
 import { keyAfter } from '../../store/tables.js';
-import { ImpliedRows, implyType } from '../model/implied.js';
-import { type Index, isComplete } from '../model/index-set.js';
+import type { Draft } from '../model/draft.js';
+import { draftFromRow } from '../model/entry-cells.js';
+import { draftWithLarge, ImpliedRows, implyType } from '../model/implied.js';
+import { type Index, isComplete, type MissingIndex } from '../model/index-set.js';
 import { largeOffsetsOf, readAllLarge, retryWhileReplaced } from '../model/large.js';
-import { draftWithLarge } from '../model/large-draft.js';
-import { MASTER, MASTER_TABLE, Q } from '../model/tables.js';
-import type { WriteContext } from '../write/context.js';
-import { retryWithFreshState } from '../write/freshly.js';
+import { countEntries, drawRuns } from '../model/sample-runs.js';
+import { indexTable, MASTER, MASTER_TABLE, Q, UUID_BYTES } from '../model/tables.js';
+import { retryWithFreshState, type WriteContext } from '../write/context.js';
 import {
   buildCell,
   claimedStep,
@@ -178,4 +178,46 @@ async function finish(context: WriteContext, { index, claim }: ClaimedBuild): Pr
     const cells = [claimQualifier(oid), cursorQualifier(oid)].map((qualifier) => ({ family: 0, qualifier }));
     await context.shared.setIndexes(records, [{ ...claimedStep(oid, claim), delete: cells }]);
   });
+}
+
+/** Number of entries from which the cost is estimated. */
+const SAMPLE_ENTRIES = 500;
+
+/** Rows and key bytes that an index would have. */
+export interface IndexCost {
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+/** Estimates the costs of indexes from a random sample of entries, in the order of `indexes`. */
+export async function estimateCosts(context: WriteContext, indexes: readonly MissingIndex[]): Promise<IndexCost[]> {
+  const sums = indexes.map(() => ({ rows: 0, bytes: 0 }));
+  let sampleCount = 0;
+  const { keys, runLength } = await drawRuns(context.store, indexes.length > 0 ? SAMPLE_ENTRIES : 0);
+  for (const from of keys) {
+    for await (const { rows } of batchesOf(context.store.scan(MASTER_TABLE.name, { from }, { limit: runLength }))) {
+      for (const row of rows) {
+        const draft = draftFromRow(context.descriptions, row!, undefined);
+        for (const [i, index] of indexes.entries()) addRows(index, draft, sums[i]!);
+        sampleCount++;
+      }
+    }
+  }
+  const factor = sampleCount === 0 ? 0 : (await countEntries(context.store)) / sampleCount;
+  return sums.map(({ rows, bytes }) => ({ rows: Math.round(rows * factor), bytes: Math.round(bytes * factor) }));
+}
+
+function addRows(
+  { type, substring: hasSubstrings }: MissingIndex,
+  draft: Draft,
+  sum: { rows: number; bytes: number },
+): void {
+  const table = indexTable(type.oid).name;
+  const index: Index = {
+    ...{ type, table, hasSubstrings, isReady: false, hasAllSubstrings: false, hasPresence: true, isMade: false },
+  };
+  const implied = new ImpliedRows();
+  implyType(type, draft.ofType(type), index, implied);
+  sum.rows += implied.rows.length;
+  for (const { keyPrefix } of implied.rows) sum.bytes += keyPrefix.length + UUID_BYTES;
 }

@@ -1,6 +1,6 @@
 import type { AttributeType } from '../../schema/schema-types.js';
 import type { Piecework } from '../model/piecework.js';
-import { namingTypes } from '../model/reference-types.js';
+import { namingTypes } from '../model/reference-rows.js';
 import type { WriteContext } from '../write/context.js';
 import { addIndex, dropIndex } from './index-admin.js';
 import { buildIndexes } from './index-build.js';

@@ -2,7 +2,7 @@ import type { LdapError, ResultName } from '../../ldap/ldap-error.js';
 import type { Modification, PartialAttribute } from '../../ldap/ldap-types.js';
 import type { AttributeDescription, AttributeType, Rdn } from '../../schema/schema-types.js';
 import type { Maybe, PlanStep } from '../../store/contract.js';
-import type { Node } from './node.js';
+import type { Node } from './tables.js';
 import type { Viewer } from './viewer.js';
 
 /** The client that performs a write. Its DN goes into creatorsName, modifiersName and change records. */

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { keysOf } from '../../store/batches.js';
 import type { Reader } from '../../store/contract.js';
-import { MASTER_TABLE, UUID_BYTES } from './tables.js';
+import { batchesOf, keysOf } from '../../store/maybe.js';
+import { cellCounter } from '../../store/row.js';
+import { childrenRange, MASTER_TABLE, Q, ROOT_ID, TREE, TREE_TABLE, UUID_BYTES } from './tables.js';
 
 /** Number of neighbouring entries that are read together. */
 const RUN_LENGTH = 50;
@@ -31,4 +32,12 @@ export async function drawRuns(store: Reader, entries: number): Promise<SampleRu
     return key;
   });
   return { keys, runLength };
+}
+
+/** Returns the number of entries by the counters: of each suffix, the entry and the entries below. */
+export async function countEntries(reader: Reader): Promise<number> {
+  let count = 0;
+  for await (const { rows } of batchesOf(reader.scan(TREE_TABLE.name, childrenRange(ROOT_ID))))
+    for (const row of rows) count += 1 + Number(cellCounter(row, TREE.treeInfo, Q.subLevelCount));
+  return count;
 }

@@ -1,27 +1,28 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { AttributeDescription, Dn } from '../../schema/schema-types.js';
 import type { Maybe } from '../../store/contract.js';
-import { chain } from '../../store/maybe.js';
+import { chain, isPromise } from '../../store/maybe.js';
 import { StoreError } from '../../store/store-error.js';
 import { isComputed, isMembership } from '../model/computed.js';
-import type { CompareOptions } from '../model/directory-types.js';
+import type { CompareOptions, Entry } from '../model/directory-types.js';
+import { draftFromAttributes } from '../model/draft.js';
+import { describedWide, detachedRow } from '../model/entry-cells.js';
 import { groupTypes } from '../model/group-rows.js';
+import { draftWithLarge } from '../model/implied.js';
 import { largeOffsetsWhere, readAllLarge, retryWhileReplaced } from '../model/large.js';
 import { refuseLongEntry } from '../model/long-work.js';
-import type { Node } from '../model/node.js';
 import { presentRow } from '../model/present-row.js';
-import { largeQualifiers, MASTER_TABLE } from '../model/tables.js';
+import { largeQualifiers, MASTER_TABLE, type Node, parentIdOf, versionOf } from '../model/tables.js';
 import { isHidden, type Sight, UNRESTRICTED, type Viewer } from '../model/viewer.js';
 import { isWhole } from '../model/wide.js';
-import { describedWide } from '../model/wide-read.js';
-import { findEntry, type LocatedEntry, refuseReferral, requireHead } from '../tree/locate.js';
+import { findEntry, HiddenEntry, type LocatedEntry, refuseReferral, requireHead } from '../tree/locate.js';
 import { ROOT } from '../tree/nodes.js';
-import { specialClass } from '../tree/referrals.js';
-import { HiddenEntry } from '../tree/sight.js';
+import { specialClass } from '../tree/specials.js';
+import type { TreeContext } from '../tree/tree-context.js';
 import { evaluate, TRUE } from './filter/compiled-filter.js';
+import { readFilterPart } from './run/entry-check.js';
 import type { SearchContext } from './run/search-context.js';
 import { countVisibleChildren } from './run/visible-children.js';
-import { readFilterPart } from './run/wide-part.js';
 
 const REF_OID = '2.16.840.1.113730.3.1.34';
 
@@ -197,4 +198,40 @@ function requireComparable(attribute: AttributeDescription, sight: Sight | undef
     throw new LdapError('insufficientAccessRights', `this needs the right 'compare' on attribute '${text}'`);
   if (!type.equality) throw new LdapError('inappropriateMatching', `attribute '${text}' has no equality rule`);
   if (!hasSyntax) throw new LdapError('invalidAttributeSyntax', `the value is not of the syntax of '${text}'`);
+}
+
+/** Returns the entry as an object, with large values only if `withLarge` is set. */
+export async function toEntry(context: SearchContext, located: LocatedEntry, withLarge: boolean): Promise<Entry> {
+  const { node } = located;
+  const row = presentRow(context, located.row);
+  const largeValues = withLarge ? await readAllLarge(context.store, MASTER_TABLE.name, node.id, row) : undefined;
+  const draft = draftWithLarge(context, row, largeValues);
+  return {
+    id: node.id,
+    dn: node.dn.toString(),
+    parentId: parentIdOf(row),
+    version: versionOf(row),
+    attributes: draft.attributes.map((a) => ({
+      description: a.text,
+      type: a.description.type,
+      values: a.values.map((v) => v.bytes),
+    })),
+    row,
+  };
+}
+
+/** Packs a master row for an entry in no table (root DSE, cn=Subschema, …), to be treated like a stored row. */
+export function virtualRow(
+  context: TreeContext,
+  attributes: readonly { readonly type: string; readonly values: readonly Buffer[] }[],
+): Buffer {
+  return detachedRow(draftFromAttributes(context.schema, attributes));
+}
+
+export async function readById(context: SearchContext, id: Buffer, large: boolean): Promise<Entry | undefined> {
+  const maybeRow = context.store.get(MASTER_TABLE.name, id);
+  const row = isPromise(maybeRow) ? await maybeRow : maybeRow;
+  const maybeNode = context.nodes.byId(id);
+  const node = isPromise(maybeNode) ? await maybeNode : maybeNode;
+  return row && node ? toEntry(context, { node, row }, large) : undefined;
 }

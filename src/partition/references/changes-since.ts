@@ -1,7 +1,7 @@
 import { TimeSlice } from '../../fair/time-slice.js';
 import type { Schema } from '../../schema/schema.js';
-import { batchesOf } from '../../store/batches.js';
 import type { Store } from '../../store/contract.js';
+import { batchesOf } from '../../store/maybe.js';
 import { qualifierStart, valueStart } from '../../store/row.js';
 import { decodeBefore } from '../model/before-image.js';
 import { type ChangeRecord, changeRecord } from '../model/change-record.js';

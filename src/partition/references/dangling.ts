@@ -1,9 +1,8 @@
 import { TimeSlice } from '../../fair/time-slice.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Dn } from '../../schema/schema-types.js';
-import { batchesOf } from '../../store/batches.js';
 import type { Guard, RowStep } from '../../store/contract.js';
-import { isPromise } from '../../store/maybe.js';
+import { batchesOf, isPromise } from '../../store/maybe.js';
 import { nextCell, valueStart } from '../../store/row.js';
 import { namesEntries, withoutUid } from '../model/group-rows.js';
 import { presentRow } from '../model/present-row.js';

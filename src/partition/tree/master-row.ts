@@ -3,10 +3,9 @@ import { chain } from '../../store/maybe.js';
 import { CELL_HEADER, cellCounter } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
 import { attributeValues } from '../model/entry-cells.js';
-import type { Node } from '../model/node.js';
-import { normRdnOf, Q, TREE, TREE_TABLE, treeKey, UUID_BYTES } from '../model/tables.js';
+import { type Node, normRdnOf, Q, TREE, TREE_TABLE, treeKey, UUID_BYTES } from '../model/tables.js';
 import { joinDnAt } from './nodes.js';
-import { specialValue } from './referrals.js';
+import { specialValue } from './specials.js';
 import type { TreeContext } from './tree-context.js';
 
 /** Reads fields of packed master rows by their offsets. */

@@ -1,4 +1,4 @@
-import type { Node } from '../model/node.js';
+import type { Node } from '../model/tables.js';
 import { MAX_NORM } from '../model/thresholds.js';
 import { ROOT } from './nodes.js';
 import type { TreeContext } from './tree-context.js';

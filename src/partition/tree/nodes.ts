@@ -4,10 +4,10 @@ import type { Dn, Rdn } from '../../schema/schema-types.js';
 import type { Maybe, Reader } from '../../store/contract.js';
 import { chain, isPromise } from '../../store/maybe.js';
 import { cellValue } from '../../store/row.js';
-import type { Node } from '../model/node.js';
 import {
   cutNorm,
   MASTER_TABLE,
+  type Node,
   normRdnOf,
   parentIdOf,
   Q,

@@ -10,13 +10,12 @@ import { accessStep } from '../model/access-rows.js';
 import type { DirectorySettings } from '../model/directory-types.js';
 import { formatIndexRecords, type IndexRecord, IndexSet } from '../model/index-set.js';
 import { type NameChange, NameChanges } from '../model/name-changes.js';
-import { referenceTypes } from '../model/reference-types.js';
+import { referenceTypes } from '../model/reference-rows.js';
 import { schemaDigest, schemaStep } from '../model/schema-row.js';
 import { refuseSecretNames } from '../model/secrets.js';
 import { META_TABLE } from '../model/tables.js';
 import { formatValueRules, type ValueRecords, ValueRules } from '../model/value-rules.js';
-import { checkSuffix } from './directory-names.js';
-import { CELL, F, FORMAT, readSuffixes, requireCell, SHARED_KEY, sharedGuard } from './shared-row.js';
+import { CELL, checkSuffix, F, FORMAT, readSuffixes, requireCell, SHARED_KEY, sharedGuard } from './shared-row.js';
 
 /**
  * The settings and lists in the `shared` row, which all front ends use. `fresh` reads the row at most once per turn of

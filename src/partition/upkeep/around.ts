@@ -1,5 +1,5 @@
-import { batchesOf } from '../../store/batches.js';
 import type { KeyRange, Reader } from '../../store/contract.js';
+import { batchesOf } from '../../store/maybe.js';
 import type { StoreError } from '../../store/store-error.js';
 import { keyAfter } from '../../store/tables.js';
 import { isDamage } from '../model/store-errors.js';

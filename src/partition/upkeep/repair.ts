@@ -1,15 +1,16 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { PlanStep } from '../../store/contract.js';
-import { isGuardFailure } from '../../store/store-error.js';
+import { guardsHold, isGuardFailure } from '../../store/store-error.js';
 import { addIndex } from '../index/index-admin.js';
 import { buildIndexes } from '../index/index-build.js';
 import type { Breach } from '../model/directory-types.js';
 import { GROUPS_STEP } from '../model/group-rows.js';
+import { type Piecework, withFence } from '../model/piecework.js';
 import { isDamage } from '../model/store-errors.js';
 import { indexTable } from '../model/tables.js';
 import { isMadeAnew, missingTables, noteMissing } from '../tree/missing-tables.js';
 import type { WriteContext } from '../write/context.js';
-import { lossOf, survey } from './check/check.js';
+import { lossOf, survey, surveyTree } from './check/check.js';
 import type { ReportBreach } from './check/survey.js';
 
 /** The most passes. Rows that derive from repaired rows are repaired in the next pass. */
@@ -116,4 +117,41 @@ class FixQueue {
       return false;
     }
   }
+}
+
+/** The steps that correct counters, by a description of the wrong counter. */
+type CounterFixes = Map<string, readonly PlanStep[]>;
+
+/**
+ * Corrects wrong counters of entries (oneLevelCount, subLevelCount), and returns their number. Writers may continue: a
+ * counter that changes meanwhile is left to the next run. On a store without snapshots, a counter counts as wrong if
+ * two surveys find the same error, and all plans decided before the second are completely applied.
+ */
+export async function recount(context: WriteContext, piecework?: Piecework): Promise<number> {
+  let fixes = await findWrongCounters(context, piecework);
+  if (fixes.size > 0 && !context.store.supports.snapshot) {
+    await context.store.waitUntilQuiet?.();
+    const fixesAgain = await findWrongCounters(context, piecework);
+    fixes = new Map([...fixesAgain].filter(([key]) => fixes.has(key)));
+  }
+  let fixedCount = 0;
+  for (const steps of fixes.values()) {
+    await piecework?.proceed();
+    // A guard fails if counters or entry have changed since the survey.
+    if (await guardsHold(context.store.commit({ steps: withFence(steps, piecework), decisive: 0 }))) fixedCount++;
+  }
+  if (fixedCount > 0) context.nodes.clear();
+  return fixedCount;
+}
+
+async function findWrongCounters(context: WriteContext, piecework: Piecework | undefined): Promise<CounterFixes> {
+  const fixes: CounterFixes = new Map();
+  await surveyTree(
+    context,
+    ({ breach, fix }) => {
+      if (breach.invariant === 'count' && fix) fixes.set(`${breach.where} ${breach.message}`, fix);
+    },
+    () => piecework?.proceed(),
+  );
+  return fixes;
 }

@@ -21,7 +21,7 @@ import {
 } from '../model/tables.js';
 import { joinDn, normText, suffixRdnIndex } from '../tree/nodes.js';
 import { type Rows, readAround } from './around.js';
-import { parsedDn } from './check/place.js';
+import { parsedDn } from './check/record.js';
 import { dnByRows, lostDn } from './lost-name.js';
 
 /** A readable entry. */

@@ -1,6 +1,5 @@
-import { batchesOf } from '../../store/batches.js';
 import type { Store, StoreFilter } from '../../store/contract.js';
-import { isPromise } from '../../store/maybe.js';
+import { batchesOf, isPromise } from '../../store/maybe.js';
 import type { IndexSet } from '../model/index-set.js';
 import { MASTER, MASTER_TABLE } from '../model/tables.js';
 

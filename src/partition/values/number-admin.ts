@@ -1,14 +1,13 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import { integerFromNorm } from '../../schema/number.js';
 import type { AttributeType } from '../../schema/schema-types.js';
-import { batchesOf } from '../../store/batches.js';
 import type { RowStep } from '../../store/contract.js';
+import { batchesOf } from '../../store/maybe.js';
 import { assignStep, deleteRangeStep, readNumbers } from '../model/number-rows.js';
 import { equalityPrefix, prefixEnd, UUID_BYTES } from '../model/tables.js';
 import { textBytes } from '../model/texts.js';
 import type { NumberRange, NumberRecord } from '../model/value-rules.js';
-import type { WriteContext } from '../write/context.js';
-import { retryWithFreshState } from '../write/freshly.js';
+import { retryWithFreshState, type WriteContext } from '../write/context.js';
 import { firstFreeNumber } from '../write/number-pools.js';
 
 const INTEGER_SYNTAX = '1.3.6.1.4.1.1466.115.121.1.27';

@@ -1,7 +1,6 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import { namesEntries } from '../model/group-rows.js';
-import type { WriteContext } from '../write/context.js';
-import { retryWithFreshState } from '../write/freshly.js';
+import { retryWithFreshState, type WriteContext } from '../write/context.js';
 
 /** Sets the attributes whose values, and those of subtypes, follow the names of entries. */
 export async function setReferences(context: WriteContext, attributes: readonly string[]): Promise<void> {

@@ -3,13 +3,12 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import type { Filter } from '../../ldap/ldap-types.js';
 import type { Schema } from '../../schema/schema.js';
 import type { AttributeType } from '../../schema/schema-types.js';
-import { keysOf } from '../../store/batches.js';
+import { keysOf } from '../../store/maybe.js';
 import { isComputed } from '../model/computed.js';
 import { parseUniqueKey, UNIQUE_TABLE, uniqueRange } from '../model/unique-rows.js';
 import { filterAttributes, type UniqueRecord } from '../model/value-rules.js';
 import { suffixRdnIndex } from '../tree/nodes.js';
-import type { WriteContext } from '../write/context.js';
-import { retryWithFreshState } from '../write/freshly.js';
+import { retryWithFreshState, type WriteContext } from '../write/context.js';
 
 /** A uniqueness constraint as an operator defines it. */
 export interface UniqueDefinition {

@@ -1,12 +1,11 @@
 import { LdapError } from '../../ldap/ldap-error.js';
-import { batchesOf } from '../../store/batches.js';
 import type { PlanStep } from '../../store/contract.js';
-import { isPromise } from '../../store/maybe.js';
+import { batchesOf, isPromise } from '../../store/maybe.js';
 import { cellValue } from '../../store/row.js';
 import { isGuardFailure, StoreError } from '../../store/store-error.js';
 import { keyAfter } from '../../store/tables.js';
+import { implyingDraft } from '../model/implied.js';
 import { retryWhileReplaced } from '../model/large.js';
-import { implyingDraft } from '../model/large-draft.js';
 import { MASTER, MASTER_TABLE, Q } from '../model/tables.js';
 import {
   conflictStep,
@@ -24,8 +23,7 @@ import {
   uniqueValues,
 } from '../model/unique-rows.js';
 import type { Constraint } from '../model/value-rules.js';
-import type { WriteContext } from '../write/context.js';
-import { retryWithFreshState } from '../write/freshly.js';
+import { retryWithFreshState, type WriteContext } from '../write/context.js';
 import { mergeSteps } from '../write/merge-steps.js';
 import { isInScope, positionOf } from '../write/unique-scope.js';
 import { sweepUnique } from './unique-admin.js';

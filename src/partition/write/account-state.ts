@@ -1,7 +1,6 @@
 import { LdapError } from '../../ldap/ldap-error.js';
-import { batchesOf } from '../../store/batches.js';
 import type { Maybe } from '../../store/contract.js';
-import { chain } from '../../store/maybe.js';
+import { batchesOf, chain } from '../../store/maybe.js';
 import { guardsHold } from '../../store/store-error.js';
 import {
   type AccountState,

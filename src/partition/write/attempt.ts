@@ -3,12 +3,11 @@ import { isPromise } from '../../store/maybe.js';
 import { isGuardFailure, mayBeApplied } from '../../store/store-error.js';
 import type { Actor, AttachedSteps, WriteRequest } from '../model/directory-types.js';
 import { MAX_TRIES } from '../model/thresholds.js';
+import { errorAsSeen } from '../tree/locate.js';
 import { noteMissing } from '../tree/missing-tables.js';
-import { errorAsSeen } from '../tree/sight.js';
 import type { Change } from './change.js';
-import type { Target, WriteContext } from './context.js';
+import { PendingNamesError, type Target, type WriteContext } from './context.js';
 import { type LargeValueWriter, newLargeSources } from './large-ahead.js';
-import { PendingNamesError } from './names-pending.js';
 import { planOf } from './plan.js';
 import { applyRules, requireEntryAllowed, requireRequestAllowed } from './rules/apply.js';
 

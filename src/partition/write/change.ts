@@ -4,7 +4,7 @@ import type { AttributeType, Rdn } from '../../schema/schema-types.js';
 import type { ChangeOp } from '../model/change-record.js';
 import type { Actor, WriteOptions } from '../model/directory-types.js';
 import type { Draft } from '../model/draft.js';
-import type { Node } from '../model/node.js';
+import type { Node } from '../model/tables.js';
 import type { MovedValues } from './large-ahead.js';
 
 /**

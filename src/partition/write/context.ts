@@ -1,12 +1,15 @@
 import type { KeyedLock } from '../../fair/keyed-lock.js';
-import type { LdapError } from '../../ldap/ldap-error.js';
+import { LdapError } from '../../ldap/ldap-error.js';
 import type { Filter } from '../../ldap/ldap-types.js';
 import type { Maybe, PlanStep, Store } from '../../store/contract.js';
+import { isPromise } from '../../store/maybe.js';
+import { isGuardFailure } from '../../store/store-error.js';
 import type { CsnClock } from '../model/csn.js';
 import type { WriteRequest } from '../model/directory-types.js';
 import type { Draft } from '../model/draft.js';
 import type { NameChange, NameChanges } from '../model/name-changes.js';
-import type { Node } from '../model/node.js';
+import type { Node } from '../model/tables.js';
+import { MAX_TRIES } from '../model/thresholds.js';
 import type { TreeContext } from '../tree/tree-context.js';
 import type { Change, StoredEntry } from './change.js';
 import type { NumberPools } from './number-pools.js';
@@ -82,4 +85,27 @@ export interface Rule {
   checkTarget?(context: WriteContext, asked: WriteRequest, target: Target): Maybe<LdapError | undefined>;
   /** Checks the change in each attempt, before the plan is made. The change includes amendments of earlier rules. */
   checkChange?(context: WriteContext, change: Change): Maybe<Verdict>;
+}
+
+/**
+ * Runs `work` on the current shared row. Repeats it if another process has changed what its plan guards, such as the
+ * lists in the shared row.
+ */
+export async function retryWithFreshState<T>(context: WriteContext, work: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    const maybeRefresh = context.shared.refresh();
+    if (isPromise(maybeRefresh)) await maybeRefresh;
+    try {
+      return await work();
+    } catch (error) {
+      if (!isGuardFailure(error) || tries === MAX_TRIES) throw error;
+    }
+  }
+}
+
+/** Thrown by a write that depends on a name with a pending change. `write` waits until it is settled, then retries. */
+export class PendingNamesError extends LdapError {
+  constructor() {
+    super('busy', 'references to entries that were renamed or deleted are being brought up to date; try again');
+  }
 }

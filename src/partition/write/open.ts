@@ -5,26 +5,26 @@ import { isPromise } from '../../store/maybe.js';
 import { StoreError } from '../../store/store-error.js';
 import type { WriteOptions } from '../model/directory-types.js';
 import { attributeKey, type Draft, type DraftAttribute, type DraftValue } from '../model/draft.js';
-import { draftFromRow, valueQualifier } from '../model/entry-cells.js';
-import { largeLength, readLarge } from '../model/large.js';
-import { LongWork, refuseLongEntry } from '../model/long-work.js';
-import type { Node } from '../model/node.js';
-import { largeQualifiers, MASTER_TABLE, normQualifier, oidBytes, TREE_TABLE } from '../model/tables.js';
-import { LONG_ROW, MAX_NORM, WIDE_VALUES } from '../model/thresholds.js';
-import { isWhole } from '../model/wide.js';
 import {
   type DescribedWide,
   describedWide,
+  draftFromRow,
   type IndexesByOid,
   isSameVersion,
   MAX_NEXT_INDEX,
   masterRanges,
   normRanges,
   parseIndexes,
-} from '../model/wide-read.js';
+  valueQualifier,
+} from '../model/entry-cells.js';
+import { largeLength, readLarge } from '../model/large.js';
+import { LongWork, refuseLongEntry } from '../model/long-work.js';
+import { largeQualifiers, MASTER_TABLE, type Node, normQualifier, oidBytes, TREE_TABLE } from '../model/tables.js';
+import { LONG_ROW, MAX_NORM, WIDE_VALUES } from '../model/thresholds.js';
+import { isWhole } from '../model/wide.js';
 import { type LocatedEntry, refuseReferral, requireHead } from '../tree/locate.js';
 import { nodeTreeKey } from '../tree/nodes.js';
-import { specialClass } from '../tree/referrals.js';
+import { specialClass } from '../tree/specials.js';
 import type { StoredEntry } from './change.js';
 import type { WriteContext } from './context.js';
 

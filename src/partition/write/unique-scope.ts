@@ -2,8 +2,7 @@ import { MAX_RDNS } from '../../schema/dn.js';
 import type { Dn } from '../../schema/schema-types.js';
 import type { Reader, RowStep } from '../../store/contract.js';
 import { isPromise } from '../../store/maybe.js';
-import type { Node } from '../model/node.js';
-import { cutNorm, MASTER, MASTER_TABLE, normRdnOf, parentIdOf, Q, ROOT_ID } from '../model/tables.js';
+import { cutNorm, MASTER, MASTER_TABLE, type Node, normRdnOf, parentIdOf, Q, ROOT_ID } from '../model/tables.js';
 import type { Constraint } from '../model/value-rules.js';
 import { suffixRdnIndex } from '../tree/nodes.js';
 

@@ -1,8 +1,7 @@
 import { hash, timingSafeEqual } from 'node:crypto';
 import bcrypt from 'bcryptjs';
 import desCrypt from 'unix-crypt-td-js';
-import { encode64 } from './encode64.js';
-import { cryptPatterns, needsComputation } from './forms.js';
+import { cryptPatterns, encode64, needsComputation } from './forms.js';
 import { shaCrypt } from './sha-crypt.js';
 import { memoryHardCrypt } from './yescrypt.js';
 

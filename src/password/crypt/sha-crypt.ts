@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto';
-import { encode64 } from './encode64.js';
-import { cryptPatterns, shaRounds } from './forms.js';
+import { cryptPatterns, encode64, shaRounds } from './forms.js';
 
 // SHA-crypt (`$5$` SHA-256, `$6$` SHA-512), after Ulrich Drepper's specification
 // (https://www.akkadia.org/drepper/SHA-crypt.txt, public domain). The step numbers below are the specification's.

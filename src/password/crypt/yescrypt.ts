@@ -1,6 +1,5 @@
 import { createHmac, hash, pbkdf2Sync, scryptSync } from 'node:crypto';
-import { encode64 } from './encode64.js';
-import { type MemoryHardSettings, memoryHardSettings } from './forms.js';
+import { encode64, type MemoryHardSettings, memoryHardSettings } from './forms.js';
 
 // yescrypt (`$y$`), after Solar Designer's specification of version 1.1.0 (https://www.openwall.com/yescrypt/), with
 // the parameters of libxcrypt: YESCRYPT_RW_DEFAULTS, one thread, no ROM. A block has 64 bytes, which are 16 words of 32

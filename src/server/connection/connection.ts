@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import { LdapError, ResultCode, type ResultName } from '../../ldap/ldap-error.js';
+import { chain } from '../../partition/index.js';
 import { writeDisconnection } from '../../protocol/encode.js';
 import type { DecodeLimits } from '../../protocol/limits.js';
 import { ProtocolError } from '../../protocol/protocol-error.js';
@@ -9,7 +10,6 @@ import type { AnsweredRequest } from '../operations/perform.js';
 import { failureOutcome } from '../request/failure.js';
 import type { RequestMemory } from '../request/operation.js';
 import type { Services } from '../services/services.js';
-import { chain } from '../words/maybe.js';
 import { clientNetwork } from '../words/network.js';
 import type { Session } from '../words/session.js';
 import type { Budget } from './budget.js';

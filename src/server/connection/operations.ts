@@ -1,7 +1,7 @@
 import { LdapError, ResultCode } from '../../ldap/ldap-error.js';
+import type { Maybe } from '../../partition/index.js';
 import type { Outstanding } from '../request/context.js';
 import type { Operation } from '../request/operation.js';
-import type { Maybe } from '../words/maybe.js';
 
 /** The operations of a connection that could not be answered at once and have not ended. */
 export class OutstandingOperations implements Outstanding {

@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net';
 import { beforeEachSlice } from '../../fair/time-slice.js';
+import type { Maybe } from '../../partition/index.js';
 import { abandonSlabs, hadManySlabs } from '../../protocol/slabs.js';
 import { RESPONSE_CHUNK, Writer } from '../../protocol/writer.js';
-import type { Maybe } from '../words/maybe.js';
 import { ChunkedMessages } from './chunked-messages.js';
 import { SendQueue } from './send-queue.js';
 import type { UnsentTotal } from './unsent.js';

@@ -1,10 +1,10 @@
+import { isPromise, type Maybe } from '../../partition/index.js';
 import { encodeResponse, writeResult } from '../../protocol/encode.js';
 import { responseOp } from '../../protocol/tags.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
 import type { Operation, ResultSender } from '../request/operation.js';
 import type { Services } from '../services/services.js';
-import { isPromise, type Maybe } from '../words/maybe.js';
 import type { Outcome } from '../words/outcome.js';
 import type { Session } from '../words/session.js';
 import { BrokenMessageError } from './chunked-messages.js';

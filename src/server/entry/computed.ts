@@ -1,8 +1,8 @@
+import { chain, type Maybe } from '../../partition/index.js';
 import { isMembership } from '../../partition/model/computed.js';
 import { encodeAttribute } from '../../protocol/encode.js';
 import { Writer } from '../../protocol/writer.js';
 import type { AttributeDescription } from '../../schema/schema-types.js';
-import { chain, type Maybe } from '../words/maybe.js';
 import type { ReplyEntry } from './reply-entry.js';
 import { selectRange, type ValueRange } from './value-range.js';
 

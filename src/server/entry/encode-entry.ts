@@ -1,12 +1,11 @@
 import { TimeSlice } from '../../fair/time-slice.js';
 import { LdapError } from '../../ldap/ldap-error.js';
-import { LONG_ROW } from '../../partition/index.js';
+import { chain, isPromise, LONG_ROW, type Maybe } from '../../partition/index.js';
 import { type DescriptionTable, INDEX_BYTES } from '../../partition/model/descriptions.js';
 import { EntryReader } from '../../partition/model/entry-reader.js';
 import { largeQualifiers } from '../../partition/model/tables.js';
 import { entryBytes, writeEntryHead } from '../../protocol/encode-entry.js';
 import { RESPONSE_CHUNK, Writer } from '../../protocol/writer.js';
-import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import { encodeComputed } from './computed.js';
 import { EncodedDescriptions, type OpenLargeValues, OutgoingAttributes } from './outgoing.js';
 import type { EntryExtras, ReplyEntry } from './reply-entry.js';

@@ -1,10 +1,13 @@
 import { once } from 'node:events';
 import { chmod, rm } from 'node:fs/promises';
-import { createServer, type Server as NetServer } from 'node:net';
+import { connect, createServer, type Server as NetServer, type Socket } from 'node:net';
+import { Server as TlsServer } from 'node:tls';
+import Server from 'ldapjs/lib/server.js';
 import type { Logger } from 'pino';
 import { type Config, onSettingsChanged } from '../settings/index.js';
 import { clientUrl, type ListenAddress } from './listen-url.js';
-import { isSocketAnswered } from './socket-file.js';
+import { Roster, type RosterMember } from './roster.js';
+import type { TlsMaterial } from './tls-material.js';
 
 /** Sockets accepted above the configured number of connections, for TLS handshakes and for refusals. */
 export const SPARE_CONNECTIONS = 256;
@@ -137,4 +140,84 @@ function warnRarely(log: Logger, address: ListenAddress, error: NodeJS.ErrnoExce
   if (now - warnedAt < 1000) return;
   warnedAt = now;
   log.warn({ url: address.url, code: error.code }, 'a connection could not be accepted');
+}
+
+interface ReceiverOptions {
+  readonly tls: TlsMaterial | undefined;
+  readonly handshakeSeconds: number;
+  readonly log: Logger;
+  onConnection(socket: Socket): void;
+}
+
+/** Turns the sockets of one URL into connections. */
+export interface Receiver {
+  /** The server to listen with when the sockets are accepted in this process. */
+  readonly net: NetServer;
+  /** Takes a socket that another process has accepted. */
+  receive(socket: Socket): void;
+  /** Sets the certificate for new handshakes. Does nothing without TLS. */
+  renewCertificate(tls: TlsMaterial): void;
+  /** Destroys the sockets that are still in the TLS handshake. */
+  endHandshakes(): void;
+}
+
+interface Handshake extends RosterMember {
+  readonly socket: Socket;
+}
+
+export function createReceiver(address: ListenAddress, options: ReceiverOptions): Receiver {
+  const server = createLdapjsServer(address, options);
+  const net = server.server;
+  // Node leaves the socket of a handshake that failed or timed out to this listener.
+  net.on('tlsClientError', (_error, socket: Socket) => socket.destroy());
+  // ldapjs re-emits the errors of the `net` server, which has its own error listener.
+  server.on('error', () => undefined);
+  const handshakes = new Roster<Handshake>();
+  const trackHandshake = (socket: Socket): void => {
+    const handshake = { socket, rosterIndex: -1 };
+    handshakes.add(handshake);
+    socket.once('close', () => handshakes.delete(handshake));
+  };
+  if (net instanceof TlsServer) net.on('connection', trackHandshake);
+  return {
+    net,
+    receive: (socket) => void net.emit('connection', socket),
+    renewCertificate: (tls) => {
+      if (net instanceof TlsServer) net.setSecureContext({ ...tls, cert: tls.certificate });
+    },
+    endHandshakes: () => {
+      for (const { socket } of handshakes) socket.destroy();
+    },
+  };
+}
+
+/**
+ * Creates an ldapjs server, which does the TLS handshake and hands over its sockets unchanged (`connectionRouter`).
+ * ldapjs passes options that it does not know to `tls.createServer`.
+ */
+function createLdapjsServer(address: ListenAddress, options: ReceiverOptions): Server {
+  const { tls } = options;
+  const commonOptions = { log: options.log, connectionRouter: (socket: Socket) => options.onConnection(socket) };
+  if (address.scheme !== 'ldaps') return new Server(commonOptions);
+  if (!tls) throw new Error(`cannot listen on '${address.url}': no certificate is configured (tls.cert, tls.key)`);
+  const tlsOptions = {
+    certificate: tls.certificate,
+    key: tls.key,
+    minVersion: tls.minVersion,
+    handshakeTimeout: options.handshakeSeconds * 1000,
+    ...(tls.ca ? { ca: tls.ca } : {}),
+  };
+  return new Server({ ...commonOptions, ...tlsOptions });
+}
+
+/** Whether a server answers at a Unix socket. The file of a server that was killed stays. */
+export function isSocketAnswered(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const probe = connect(path, () => {
+      probe.destroy();
+      resolve(true);
+    });
+    // A server of another user lives, although the connection is not permitted.
+    probe.once('error', ({ code }: NodeJS.ErrnoException) => resolve(code !== 'ECONNREFUSED' && code !== 'ENOENT'));
+  });
 }

@@ -1,5 +1,5 @@
 import { decodeRequest, peekRequest } from '../../protocol/decode.js';
-import { encodeRequest } from '../../protocol/encode-request.js';
+import { encodeRequest } from '../../protocol/encode.js';
 import type { Frame } from '../../protocol/framing.js';
 import type { AddRequest, ModifyRequest, Request, RequestMessage } from '../../protocol/ldap-messages.js';
 import type { DecodeLimits } from '../../protocol/limits.js';

@@ -1,5 +1,6 @@
 import { bufferOf } from '../../ldap/bytes.js';
 import { LdapError, ResultCode } from '../../ldap/ldap-error.js';
+import { chain, type Maybe } from '../../partition/index.js';
 import { decodeRequest } from '../../protocol/decode.js';
 import { encodeResponse } from '../../protocol/encode.js';
 import type { RequestMessage } from '../../protocol/ldap-messages.js';
@@ -17,7 +18,6 @@ import { Operation, type OperationScope, type ResultSender } from '../request/op
 import type { Services } from '../services/services.js';
 import { decodeLimits } from '../settings/decode-limits.js';
 import { readControls } from '../words/controls.js';
-import { chain, type Maybe } from '../words/maybe.js';
 import type { Outcome } from '../words/outcome.js';
 import { Session } from '../words/session.js';
 
@@ -144,3 +144,41 @@ const NO_OUTSTANDING: Outstanding = {
     throw new TypeError('cancel cannot be a long request');
   },
 };
+
+/** The output of a connection. */
+interface ConnectionOutput extends WriterSource {
+  waitForDrain(): Maybe<void>;
+}
+
+/** Writes the messages of a long request to the output of its connection. */
+export class ConnectionReply implements LongReply {
+  readonly #operation: Operation;
+  readonly #output: ConnectionOutput;
+  readonly #failEntry: (error: Error) => never;
+
+  /** `failEntry` is called when an entry was not sent whole. */
+  constructor(operation: Operation, output: ConnectionOutput, failEntry: (error: Error) => never) {
+    this.#operation = operation;
+    this.#output = output;
+    this.#failEntry = failEntry;
+  }
+
+  get aborted(): boolean {
+    return this.#operation.aborted;
+  }
+
+  set onAbort(abort: () => void) {
+    this.#operation.onAbort = abort;
+  }
+
+  sendMessages(bytes: Buffer): Maybe<void> {
+    if (!this.aborted) this.#output.writer.raw(bytes);
+    return this.#output.waitForDrain();
+  }
+
+  async sendChunked(chunks: AsyncIterable<Buffer>): Promise<void> {
+    // Checked only here: a message that has begun must be sent whole.
+    if (this.aborted) throw new LdapError('canceled', 'canceled');
+    await this.#output.writeChunked(chunks).catch(this.#failEntry);
+  }
+}

@@ -1,4 +1,5 @@
 import ldapjs from 'ldapjs';
+import { chain, type Maybe } from '../../partition/index.js';
 import { decodePagedResults } from '../../protocol/controls/paged-results.js';
 import { decodeResponse } from '../../protocol/decode-response.js';
 import type { Control } from '../../protocol/ldap-messages.js';
@@ -9,7 +10,6 @@ import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
 import type { SearchReply } from '../request/context.js';
 import type { Services } from '../services/services.js';
-import { chain, type Maybe } from '../words/maybe.js';
 import type { Outcome } from '../words/outcome.js';
 import type { LdapjsResponse, MountedConnection } from './ldapjs-objects.js';
 

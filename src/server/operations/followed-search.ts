@@ -1,6 +1,7 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { ChangeGroup } from '../../partition/feed/change-feed.js';
 import type { ChangePosition, NumberedChange } from '../../partition/feed/change-reader.js';
+import type { Maybe } from '../../partition/index.js';
 import type { SearchParams } from '../../partition/read/search-params.js';
 import type { Hit } from '../../partition/read/sink.js';
 import { encodeControls } from '../../protocol/encode.js';
@@ -12,9 +13,7 @@ import { viewerOf } from '../request/access.js';
 import type { Context, SearchReply } from '../request/context.js';
 import { sessionRights } from '../request/rights.js';
 import { isBindValid, outdatedBind } from '../request/validity.js';
-import type { Maybe } from '../words/maybe.js';
-import { searchParams } from './search.js';
-import { isInScope } from './search-virtual.js';
+import { isInScope, searchParams } from './search.js';
 
 const EMPTY = Buffer.alloc(0);
 const UNLIMITED = { sizeLimit: 0, deadline: Number.POSITIVE_INFINITY, lookLimit: Number.POSITIVE_INFINITY };

@@ -15,7 +15,7 @@ import { clearPassword, passwordChanges, verifyInSession } from '../request/pass
 import { requireOwnPassword, runPasswordChange } from '../request/password-policy.js';
 import { keepBindValid, requireValidBind } from '../request/validity.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';
-import { refuseVirtual } from './search-virtual.js';
+import { refuseVirtual } from './search.js';
 
 /** Modify (RFC 4511 §4.6), with increment (RFC 4525). */
 export async function modify(context: Context, request: ModifyRequest): Promise<Outcome> {

@@ -1,7 +1,7 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { ChangeGroup } from '../../partition/feed/change-feed.js';
 import type { ChangePosition } from '../../partition/feed/change-reader.js';
-import { UNLIMITED_SEARCH } from '../../partition/index.js';
+import { type Maybe, UNLIMITED_SEARCH } from '../../partition/index.js';
 import { csnMicros } from '../../partition/model/csn.js';
 import { parentIdOf } from '../../partition/model/tables.js';
 import { IdSet } from '../../partition/read/plan/id-set.js';
@@ -9,7 +9,6 @@ import { encodeSyncDone, encodeSyncInfo, encodeSyncState, type SyncState } from 
 import type { Control, SearchRequest } from '../../protocol/ldap-messages.js';
 import { ControlOid, SYNC_INFO } from '../../protocol/oids.js';
 import type { Context, SearchReply } from '../request/context.js';
-import type { Maybe } from '../words/maybe.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';
 import { ChangedEntries } from './changed-entries.js';
 import { FollowedSearch } from './followed-search.js';

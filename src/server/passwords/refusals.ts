@@ -1,4 +1,4 @@
-import { LdapError } from '../../ldap/ldap-error.js';
+import { LdapError, type ResultName } from '../../ldap/ldap-error.js';
 import type { PartialAttribute } from '../../ldap/ldap-types.js';
 import { MAX_PASSWORDS } from '../../partition/index.js';
 import {
@@ -10,6 +10,7 @@ import {
   type PasswordPolicy,
   totalCost,
 } from '../../password/index.js';
+import type { PasswordPolicyErrorName } from '../../protocol/controls/password-policy.js';
 
 export function refuseTooMany(values: number): void {
   if (values > MAX_PASSWORDS)
@@ -50,4 +51,14 @@ export function refuseCostly(hashes: readonly Buffer[], policy: PasswordPolicy):
 /** Refuses a change of the hashes `stored` to `after` when they cost too much and more than before. */
 export function refuseCostlier(stored: readonly Buffer[], after: readonly Buffer[], policy: PasswordPolicy): void {
   if (totalCost(after, policy) > totalCost(stored, policy)) refuseCostly(after, policy);
+}
+
+/** The error when a password policy refuses an operation. `policyError` is sent in the password policy control. */
+export class PolicyRefusal extends LdapError {
+  readonly policyError: PasswordPolicyErrorName;
+
+  constructor(result: ResultName, policyError: PasswordPolicyErrorName, message: string) {
+    super(result, message);
+    this.policyError = policyError;
+  }
 }

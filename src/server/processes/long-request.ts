@@ -1,6 +1,6 @@
+import type { Maybe } from '../../partition/index.js';
 import type { SearchReport } from '../observation/finished-operation.js';
 import type { RequestDescription } from '../observation/request-description.js';
-import type { Maybe } from '../words/maybe.js';
 import type { Outcome } from '../words/outcome.js';
 import type { Identity } from '../words/session.js';
 import type { StateDirectory } from './replica-states.js';

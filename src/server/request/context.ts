@@ -1,11 +1,11 @@
 import type { Client } from '../../fair/time-slice.js';
+import type { Maybe } from '../../partition/index.js';
 import type { GivenNumbers } from '../../partition/model/directory-types.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
 import type { SearchReport } from '../observation/finished-operation.js';
 import type { Services } from '../services/services.js';
 import type { RequestControls } from '../words/controls.js';
-import type { Maybe } from '../words/maybe.js';
 import type { Session } from '../words/session.js';
 
 /** Takes the results of a search. The search waits for a returned promise (back-pressure). */

@@ -19,9 +19,8 @@ import { Writer } from '../../protocol/writer.js';
 import type { AttributeDescription } from '../../schema/schema-types.js';
 import { readRow } from '../entry/encode-entry.js';
 import { printable } from '../words/printable.js';
-import { requestRights, viewerOf } from './access.js';
+import { namedIdentity, requestRights, viewerOf } from './access.js';
 import type { Context } from './context.js';
-import { namedIdentity } from './named-identity.js';
 import { rightsOfUser } from './rights.js';
 
 const MANAGE = rightSet('manage');

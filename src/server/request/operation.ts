@@ -1,5 +1,6 @@
 import type { Client } from '../../fair/time-slice.js';
 import { LdapError } from '../../ldap/ldap-error.js';
+import type { Maybe } from '../../partition/index.js';
 import type { GivenNumbers } from '../../partition/model/directory-types.js';
 import type { Request, RequestMessage } from '../../protocol/ldap-messages.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
@@ -8,7 +9,6 @@ import type { SearchReport } from '../observation/finished-operation.js';
 import type { RequestDescription } from '../observation/request-description.js';
 import type { Services } from '../services/services.js';
 import { NO_CONTROLS, type RequestControls } from '../words/controls.js';
-import type { Maybe } from '../words/maybe.js';
 import type { Session } from '../words/session.js';
 import type { Context, Outstanding, SearchReply, Transport } from './context.js';
 

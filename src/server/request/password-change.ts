@@ -1,10 +1,11 @@
 import type { Modification, PartialAttribute } from '../../ldap/ldap-types.js';
+import { isPromise, type Maybe } from '../../partition/index.js';
 import { generalizedTime } from '../../partition/model/csn.js';
 import type { SplitChanges, Target, WriteOptions } from '../../partition/model/directory-types.js';
 import { clearText, PasswordMatcher, passwordKind } from '../../password/index.js';
 import type { Dn } from '../../schema/schema-types.js';
+import { Login } from '../passwords/account-status.js';
 import { credentialsAfter, isCredential, type RowCredentials } from '../passwords/credentials.js';
-import { Login } from '../passwords/login.js';
 import { daysOf, operationalChanges } from '../passwords/operational-changes.js';
 import {
   type PasswordChange,
@@ -12,8 +13,7 @@ import {
   refuseHashedByOwner,
   refuseTooYoung,
 } from '../passwords/password-rules.js';
-import { PolicyRefusal } from '../passwords/policy-refusal.js';
-import { isPromise, type Maybe } from '../words/maybe.js';
+import { PolicyRefusal } from '../passwords/refusals.js';
 import { isOwn, OperationSource } from './access.js';
 import type { Context } from './context.js';
 import { requireNoReset } from './password-policy.js';

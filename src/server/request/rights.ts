@@ -1,10 +1,10 @@
 import type { CompiledAccess } from '../../access/compiled-access.js';
 import type { IsMember, Requester } from '../../access/requester.js';
 import type { Rights } from '../../access/rights.js';
+import { chain, isPromise, type Maybe } from '../../partition/index.js';
 import type { Schema } from '../../schema/schema.js';
 import type { Dn } from '../../schema/schema-types.js';
 import type { Services } from '../services/services.js';
-import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import type { Identity, Session, SessionRights } from '../words/session.js';
 import type { Transport } from './context.js';
 

@@ -1,4 +1,5 @@
 import { LdapError } from '../../ldap/ldap-error.js';
+import { chain, isPromise, type Maybe } from '../../partition/index.js';
 import { unaffordableValues } from '../../password/index.js';
 import { isLockInForce } from '../passwords/account-lock.js';
 import { effectiveState, isOutsideDates, sessionExpiry } from '../passwords/account-status.js';
@@ -6,7 +7,6 @@ import { parseApplicationPasswords } from '../passwords/application-password.js'
 import { type RowCredentials, sameValues } from '../passwords/credentials.js';
 import { mustChange } from '../passwords/row-account.js';
 import type { Services } from '../services/services.js';
-import { chain, isPromise, type Maybe } from '../words/maybe.js';
 import type { Identity, Session } from '../words/session.js';
 
 type UserIdentity = Extract<Identity, { kind: 'user' }>;

@@ -3,8 +3,7 @@ import { CompiledAccess } from '../../access/compiled-access.js';
 import { parseRules } from '../../access/parse-rules.js';
 import { DEFAULT_PRESET, PRESETS } from '../../access/presets.js';
 import type { AccessRules } from '../../access/rule.js';
-import type { Partition } from '../../partition/index.js';
-import type { Maybe } from '../words/maybe.js';
+import type { Maybe, Partition } from '../../partition/index.js';
 
 /** The rules while the stored rules cannot be read: only the administrator has rights. */
 const NO_ACCESS: AccessRules = { rules: [], limits: [], passwordPolicies: [] };

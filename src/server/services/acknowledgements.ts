@@ -1,12 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { ResultCode } from '../../ldap/ldap-error.js';
+import type { Maybe } from '../../partition/index.js';
 import type { Request } from '../../protocol/ldap-messages.js';
 import { ExtendedOid } from '../../protocol/oids.js';
 import type { FollowerStatus, Primary } from '../../replica/primary.js';
 import type { Siblings } from '../processes/siblings.js';
 import type { Config } from '../settings/index.js';
-import type { Maybe } from '../words/maybe.js';
 import { type Outcome, outcome } from '../words/outcome.js';
 
 /** Time between two looks at what replicas have acknowledged, in ms. All changes that wait share the looks. */

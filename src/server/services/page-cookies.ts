@@ -1,7 +1,7 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Partition } from '../../partition/index.js';
-import { encodeRequest } from '../../protocol/encode-request.js';
+import { encodeRequest } from '../../protocol/encode.js';
 import type { SearchRequest } from '../../protocol/ldap-messages.js';
 import type { Dn } from '../../schema/schema-types.js';
 import type { Config } from '../settings/index.js';

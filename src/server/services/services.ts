@@ -8,13 +8,12 @@ import type { Dn } from '../../schema/schema-types.js';
 import { EntryEncoder } from '../entry/encode-entry.js';
 import { Selections } from '../entry/selection.js';
 import { Observation } from '../observation/observation.js';
-import { createBindVerifier } from '../passwords/bind-verifier.js';
 import { CredentialReader } from '../passwords/credentials.js';
-import { hashPolicyOf } from '../passwords/hash-policy.js';
+import { createBindVerifier, hashPolicyOf } from '../passwords/hash-policy.js';
 import { HashUpgrades } from '../passwords/hash-upgrades.js';
 import { PasswordHashing } from '../passwords/password-hashing.js';
+import { Quality } from '../passwords/password-rules.js';
 import { Policies } from '../passwords/policies.js';
-import { Quality } from '../passwords/quality.js';
 import { SecondFactor } from '../passwords/second-factor.js';
 import type { LongWorker, PrimaryLink, ReplicaServices } from '../processes/long-request.js';
 import type { StateDirectory } from '../processes/replica-states.js';
@@ -27,8 +26,7 @@ import { Acknowledgements } from './acknowledgements.js';
 import { FailedBinds } from './failed-binds.js';
 import { logOutages } from './outages.js';
 import { PageCookies } from './page-cookies.js';
-import { SearchTally } from './search-tally.js';
-import { SlowSearches } from './slow-searches.js';
+import { SearchTally, SlowSearches } from './search-tally.js';
 
 /** The author of a write, with rights that are decided in each attempt of the write. */
 export type ServedActor = Actor & { readonly access: Access };

@@ -1,12 +1,12 @@
+import { chain, type Maybe } from '../../partition/index.js';
+import { generalizedTime } from '../../partition/model/csn.js';
 import { SUBSCHEMA_DN } from '../entry/computed.js';
 import { openFilesLimit } from '../processes/open-files.js';
 import type { Siblings } from '../processes/siblings.js';
 import { type Counts, countEnded, OPS, type Statistics, sumCounts } from '../processes/statistics.js';
 import type { Config } from '../settings/index.js';
 import { orLastKnown } from '../words/last-known.js';
-import { chain, type Maybe } from '../words/maybe.js';
 import { VENDOR, VERSION } from '../words/version.js';
-import { generalizedTime } from './subschema.js';
 import type { ComputedEntry, VirtualAttributes } from './virtual-attributes.js';
 
 export const MONITOR_DN = 'cn=Monitor';
@@ -52,7 +52,7 @@ export function monitorEntries(
 /** The base entry has the attributes of 389's cn=monitor, too. */
 function baseEntry({ total, processes, own, isAlone }: Figures): ComputedEntry {
   const { initiated, completed } = sumOperations(total);
-  const startTime = generalizedTime(new Date(total.startedAt));
+  const startTime = generalizedTime(total.startedAt);
   const workerTexts = isAlone ? [] : [`worker: ${own.workerNumber}`, ...processes.flatMap(workerFigures)];
   const version = `${VENDOR} ${VERSION}`;
   const values: Values = {
@@ -69,7 +69,7 @@ function baseEntry({ total, processes, own, isAlone }: Figures): ComputedEntry {
     opscompleted: completed,
     entriessent: total.entriesSent,
     bytessent: total.bytesSent,
-    currenttime: generalizedTime(new Date()),
+    currenttime: generalizedTime(Date.now()),
     starttime: startTime,
     createTimestamp: startTime,
   };
@@ -134,8 +134,8 @@ function subsystemEntries({ total, processes, config }: Figures): ComputedEntry[
       Backload: active + pending,
     }),
     ...subsystem('Time', 'monitoredInfo', {
-      Start: { monitorTimestamp: generalizedTime(new Date(total.startedAt)) },
-      Current: { monitorTimestamp: generalizedTime(new Date()) },
+      Start: { monitorTimestamp: generalizedTime(total.startedAt) },
+      Current: { monitorTimestamp: generalizedTime(Date.now()) },
       Uptime: uptimeSeconds(total),
     }),
     ...subsystem('Waiters', 'monitorCounter', {

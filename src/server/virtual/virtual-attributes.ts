@@ -1,4 +1,4 @@
-import type { Maybe } from '../words/maybe.js';
+import type { Maybe } from '../../partition/index.js';
 
 /** Attribute types with the text of their values. */
 export type VirtualAttributes = readonly (readonly [type: string, values: readonly string[]])[];

@@ -9,24 +9,24 @@ import {
   standardJobs,
 } from '../../jobs/index.js';
 import type { Filter, Scope } from '../../ldap/ldap-types.js';
-import type { Partition } from '../../partition/index.js';
+import { chain, type Maybe, type Partition } from '../../partition/index.js';
+import { generalizedTime } from '../../partition/model/csn.js';
 import type { DirectorySettings } from '../../partition/model/directory-types.js';
-import type { Node } from '../../partition/model/node.js';
+import type { Node } from '../../partition/model/tables.js';
 import { ExtendedOid, FeatureOid } from '../../protocol/oids.js';
 import type { Primary } from '../../replica/primary.js';
 import { describeReplication, ownReplication } from '../../replica/report.js';
+import type { Schema } from '../../schema/schema.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { SUBSCHEMA_DN } from '../entry/computed.js';
 import type { Siblings } from '../processes/siblings.js';
 import type { Statistics } from '../processes/statistics.js';
 import type { Config } from '../settings/index.js';
 import { SUPPORTED_CONTROLS } from '../words/controls.js';
-import { chain, type Maybe } from '../words/maybe.js';
 import { VENDOR, VERSION } from '../words/version.js';
 import { CHANGELOG_DN, changelogEntries, changelogEntry } from './changelog.js';
 import { proposalLines } from './index-proposals.js';
 import { MONITOR_DN, monitorEntries, textEntry } from './monitor.js';
-import { subschemaAttributes } from './subschema.js';
 import type { ComputedEntry, VirtualAttributes } from './virtual-attributes.js';
 
 const NO_ENTRY_ID = Buffer.alloc(16);
@@ -69,7 +69,7 @@ export class VirtualEntries {
   ) {
     this.#partition = partition;
     const { schema } = partition;
-    const subschema = this.#pack(subschemaAttributes(schema, new Date(statistics.startedAt)));
+    const subschema = this.#pack(subschemaAttributes(schema, statistics.startedAt));
     const subschemaEntry = { ...this.#place('cn=Subschema'), row: () => subschema };
     const rootDseEntry = { ...this.#place(''), row: () => this.#pack(rootDseAttributes(partition.settings, config)) };
     this.#rootDse = { top: rootDseEntry.dn, readers: 'anybody', entries: () => [rootDseEntry] };
@@ -187,4 +187,22 @@ async function jobLines(partition: Partition, config: Config): Promise<string[]>
 
 function runTimes(row: JobRow, next: string): string[] {
   return [`${row.name}.last: ${lastRunText(row)}`, `${row.name}.next: ${next}`];
+}
+
+/** The subschema subentry (RFC 4512 §4.2): the whole schema in RFC 4512 §4.1 text. */
+function subschemaAttributes(schema: Schema, loadedAt: number): VirtualAttributes {
+  const time = generalizedTime(loadedAt);
+  return [
+    ['objectClass', ['top', 'subentry', 'subschema', 'extensibleObject']],
+    ['cn', ['Subschema']],
+    ['subtreeSpecification', ['{}']],
+    ...schema.subschema().map(({ type, values }) => [type, values] as const),
+    ['createTimestamp', [time]],
+    ['modifyTimestamp', [time]],
+    ['entryDN', [SUBSCHEMA_DN]],
+    ['subschemaSubentry', [SUBSCHEMA_DN]],
+    ['structuralObjectClass', ['subentry']],
+    ['hasSubordinates', ['FALSE']],
+    ['numSubordinates', ['0']],
+  ];
 }

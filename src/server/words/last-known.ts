@@ -1,5 +1,5 @@
+import { isPromise, type Maybe } from '../../partition/index.js';
 import { storeFailureOf } from '../../partition/model/store-errors.js';
-import { isPromise, type Maybe } from './maybe.js';
 
 /** Milliseconds that a request waits for the store when it can be answered without. */
 const WAIT_MS = 500;

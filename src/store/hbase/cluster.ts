@@ -1,9 +1,10 @@
-import type { CellName, Maybe, TableSpec } from '../contract.js';
+import type { CellName, KeyRange, Maybe, TableSpec } from '../contract.js';
 import { EMPTY } from '../row.js';
 import { isMissing, StoreError } from '../store-error.js';
-import { noTable } from '../tables.js';
+import { afterPrefix, noTable } from '../tables.js';
 import { GATES_TABLE, JOURNAL_TABLE, MAX_TIME, MAX_TIME_ROW, NUMBERS_TABLE } from './journal/journal-tables.js';
 import type { HBaseClient } from './rpc/client.js';
+import { MAX_KEY } from './rpc/requests.js';
 import type { OptionalTimestamp, ReadOptions, RowMutation, TableHandle } from './rpc/rpc-types.js';
 import type { TableRegistry } from './schema/index.js';
 
@@ -178,3 +179,19 @@ function isNoTable(error: unknown): boolean {
 
 /** Name in lock requests of the table of gates (locks of whole tables). Tables of a store cannot have this name. */
 export const GATES = '/gates';
+
+/** Returns the range with bounds of at most `MAX_KEY` bytes, HBase's limit, or undefined for an empty range. */
+export function hbaseRange({ from, to }: KeyRange): KeyRange | undefined {
+  if (to?.length === 0) return undefined;
+  const lowBound = from && shortenBound(from);
+  const highBound = to && shortenBound(to);
+  if (lowBound === 'end' || (lowBound && highBound && highBound !== 'end' && Buffer.compare(lowBound, highBound) >= 0))
+    return undefined;
+  return { from: lowBound?.length ? lowBound : undefined, to: highBound === 'end' ? undefined : highBound };
+}
+
+/** Returns the smallest key at or above a bound, or `end` if there is none. */
+function shortenBound(bound: Buffer): Buffer | 'end' {
+  if (bound.length <= MAX_KEY) return bound;
+  return afterPrefix(bound.subarray(0, MAX_KEY)) ?? 'end';
+}

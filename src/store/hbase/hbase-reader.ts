@@ -1,16 +1,11 @@
-import { keysOf } from '../batches.js';
-import { checkRanges, checkSeparate, isKey, suffixOf } from '../checks.js';
-import { selectColumns } from '../columns.js';
 import type { ColumnRange, KeyRange, Maybe, Reader, Scan, ScanOptions } from '../contract.js';
-import { isPromise } from '../maybe.js';
-import { unpackRow } from '../row.js';
-import { afterPrefix, keyAfter } from '../tables.js';
-import type { Cluster, OpenTable } from './cluster.js';
-import { EngineScan } from './engine-scan.js';
+import { isPromise, keysOf } from '../maybe.js';
+import { selectColumns, unpackRow } from '../row.js';
+import { afterPrefix, checkRanges, checkSeparate, isKey, keyAfter, suffixOf } from '../tables.js';
+import { type Cluster, hbaseRange, type OpenTable } from './cluster.js';
+import { EngineScan, type Overlay } from './engine-scan.js';
 
-import { hbaseRange } from './hbase-bounds.js';
-import { logicalClock } from './journal/logical-clock.js';
-import type { Overlay } from './overlay.js';
+import { logicalClock } from './journal/clock.js';
 import { columnPrefixFilter, KEY_ONLY } from './rpc/filters.js';
 import { MAX_KEY } from './rpc/requests.js';
 

@@ -1,12 +1,11 @@
-import { checkKey } from '../checks.js';
 import type { LoadRow, LoadTable, Plan, TableSpec } from '../contract.js';
 import { loggedPlan } from '../log.js';
 import { isPromise } from '../maybe.js';
 import { counterBytes, unpackRow } from '../row.js';
 import { mayBeApplied, StoreError } from '../store-error.js';
-import { MARK_ROW } from '../tables.js';
+import { checkKey, MARK_ROW } from '../tables.js';
 import type { OpenTable } from './cluster.js';
-import { rollBackBatch } from './journal/roll-back.js';
+import { rollBackBatch } from './journal/apply.js';
 import { runPlan, throwUnlessStoreError, waitForAll, withGates } from './journal/run.js';
 import type { Session } from './journal/session.js';
 import { TICKET_STEP } from './journal/tickets.js';

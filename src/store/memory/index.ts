@@ -1,11 +1,10 @@
 import { lastRowNumber } from '../append.js';
-import { checkKey } from '../checks.js';
 import type { LoadRow, LoadTable, Maybe, Plan, Snapshot, Store, TableSpec } from '../contract.js';
 import { LOG_TABLE, LogWriter } from '../log.js';
 import { counterBytes, nextCell, qualifierStart, valueStart } from '../row.js';
 import { Stage, type StageSink, type StageSource } from '../stage.js';
 import { StoreError } from '../store-error.js';
-import { cellKey, checkSpec, MARK_ROW, noTable, sameSpec } from '../tables.js';
+import { cellKey, checkKey, checkSpec, MARK_ROW, noTable, sameSpec } from '../tables.js';
 import { MemoryReader, type MemoryTable, separateTree } from './memory-reader.js';
 import { Tree } from './tree.js';
 

@@ -1,10 +1,8 @@
 import { startsWith } from '../../bytes/compare.js';
-import { checkRanges, checkScan, checkSeparate, suffixOf } from '../checks.js';
-import { selectColumns } from '../columns.js';
 import type { Batch, Cell, ColumnRange, KeyRange, Reader, Scan, ScanOptions, TableSpec } from '../contract.js';
-import { EMPTY, packSorted } from '../row.js';
+import { EMPTY, packSorted, selectColumns } from '../row.js';
 import { compileFilter, type RowTest } from '../row-filter.js';
-import { cellKey, keyAfter, noTable, rowKeyOf } from '../tables.js';
+import { cellKey, checkRanges, checkScan, checkSeparate, keyAfter, noTable, rowKeyOf, suffixOf } from '../tables.js';
 import type { Tree } from './tree.js';
 
 /** Maximum number of rows examined for one batch of a scan. */

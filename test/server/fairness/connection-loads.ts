@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { expect } from 'chai';
-import { encodeRequest } from '../../../src/protocol/encode-request.js';
+import { encodeRequest } from '../../../src/protocol/encode.js';
 import type { Request } from '../../../src/protocol/ldap-messages.js';
 import { ExtendedOid } from '../../../src/protocol/oids.js';
 import { PEOPLE, SUFFIX } from '../../cli/rowan.js';

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { encodeRequest } from '../../../src/protocol/encode-request.js';
+import { encodeRequest } from '../../../src/protocol/encode.js';
 import { ExtendedOid } from '../../../src/protocol/oids.js';
 import { int, seq, str, tlv } from '../../protocol/bytes.js';
 import { encodePasswordModify } from '../../protocol/client-values.js';

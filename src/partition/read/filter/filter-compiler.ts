@@ -18,16 +18,17 @@ import {
   type FilterInputs,
   type FormTest,
   type Lookup,
+  MemberTerm,
   type Term,
   TRUE,
 } from './compiled-filter.js';
-import { EqualitySets } from './equality-sets.js';
 import { FilterDescriptions } from './filter-descriptions.js';
 import {
   assertionTest,
   cellBytes,
   chainTerm,
   computedTerm,
+  EqualitySets,
   isSubtypeOf,
   lockTerm,
   normalizeParts,
@@ -40,7 +41,6 @@ import {
   undefinedTerm,
 } from './filter-terms.js';
 import { SharedForms } from './forms.js';
-import { MemberTerm } from './member-term.js';
 import { parseSubstrings, type Substrings } from './substring-assertion.js';
 import { ValuesTerm } from './values-term.js';
 

@@ -4,8 +4,18 @@ import type { AttributeDescription, AttributeType, MatchingRule } from '../../..
 import { CELL_HEADER, valueStart } from '../../../store/row.js';
 import { isMembership, SUBSCHEMA_DN } from '../../model/computed.js';
 import type { LockTimes } from '../search-params.js';
-import type { Candidate, CompiledFilter, FilterInputs, FormTest, Lookup, Term, Tri } from './compiled-filter.js';
-import { FALSE, TRUE, UNDEFINED } from './compiled-filter.js';
+import {
+  type Candidate,
+  type CompiledFilter,
+  FALSE,
+  type FilterInputs,
+  type FormTest,
+  type Lookup,
+  type Term,
+  TRUE,
+  type Tri,
+  UNDEFINED,
+} from './compiled-filter.js';
 import { parseSubstrings, type Substrings } from './substring-assertion.js';
 
 /** Returns the value of the cell `[offset, end)` as a view of the row; for a pointer, the large value. */
@@ -215,4 +225,22 @@ export function chainTerm(type: AttributeType, end: Buffer, inputs: FilterInputs
   inputs.chains.push(chain);
   const evaluate = ({ isInChain }: Candidate): Tri => (isInChain ? (isInChain(chain) ? TRUE : FALSE) : UNDEFINED);
   return { kind: 'term', types: [type], lookup: undefined, chain, isExact: false, evaluate };
+}
+
+/** The asserted values in an OR of equalities, by attribute description. */
+export class EqualitySets {
+  readonly #sets = new Map<AttributeDescription, Set<string>>();
+
+  /** Adds a value in its normal form. */
+  add(description: AttributeDescription, norm: Buffer): void {
+    const set = this.#sets.get(description);
+    const normText = norm.toString('latin1');
+    if (set) set.add(normText);
+    else this.#sets.set(description, new Set([normText]));
+  }
+
+  /** Yields the descriptions, each with its normal forms as Latin-1. */
+  *[Symbol.iterator](): Generator<{ readonly description: AttributeDescription; readonly forms: ReadonlySet<string> }> {
+    for (const [description, forms] of this.#sets) yield { description, forms };
+  }
 }

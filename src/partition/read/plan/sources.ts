@@ -1,6 +1,5 @@
-import { batchesOf } from '../../../store/batches.js';
 import type { KeyRange, Maybe, Reader } from '../../../store/contract.js';
-import { chain, isPromise, reduceMaybe } from '../../../store/maybe.js';
+import { batchesOf, chain, isPromise, reduceMaybe } from '../../../store/maybe.js';
 import type { RecentCounts } from '../../model/recent-counts.js';
 import { GRAM, UUID_BYTES } from '../../model/tables.js';
 

@@ -1,8 +1,7 @@
 import type { Maybe, Reader } from '../../../store/contract.js';
 import { chain } from '../../../store/maybe.js';
 import { cellCounter } from '../../../store/row.js';
-import type { Node } from '../../model/node.js';
-import { Q, TREE, TREE_TABLE } from '../../model/tables.js';
+import { type Node, Q, TREE, TREE_TABLE } from '../../model/tables.js';
 import { isWithin, nodeTreeKey, ROOT } from '../../tree/nodes.js';
 import type { IndexPlan } from '../plan/index-plan.js';
 import type { SearchParams } from '../search-params.js';

@@ -1,7 +1,7 @@
 import type { Reader } from '../../../store/contract.js';
 import { damaged } from '../../../store/store-error.js';
-import { countEntries } from '../../model/entry-count.js';
 import { OBJECT_CLASS_OID } from '../../model/index-set.js';
+import { countEntries } from '../../model/sample-runs.js';
 import { equalityPrefix, indexTable, MASTER_TABLE, TREE_TABLE } from '../../model/tables.js';
 import type { SearchContext } from './search-context.js';
 

@@ -1,21 +1,18 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
-import { keysOf } from '../../../store/batches.js';
 import type { Maybe, Reader } from '../../../store/contract.js';
-import { isPromise } from '../../../store/maybe.js';
+import { chain, isPromise, keysOf, reduceMaybe } from '../../../store/maybe.js';
 import { hashBytes } from '../../model/hash.js';
-import { ImpliedRows, implyType } from '../../model/implied.js';
-import { draftWithLarge } from '../../model/large-draft.js';
+import { draftWithLarge, ImpliedRows, implyType } from '../../model/implied.js';
 import { UUID_BYTES } from '../../model/tables.js';
-import { planIndexes } from '../plan/index-plan.js';
+import type { CompiledFilter } from '../filter/compiled-filter.js';
+import { type IndexPlan, type PlanContext, planIndexes } from '../plan/index-plan.js';
 import { containsKey, type IndexRanges, keyRanges, type Range } from '../plan/key-ranges.js';
-import { isInIdOrder, type PagePlan, usableOperands } from '../plan/page-plan.js';
 import { type Source, sortIds } from '../plan/sources.js';
 import { INDEX_BATCH } from './batch-sizes.js';
 import { examineEntries, examineEntry } from './entry-fetch.js';
-import type { ExaminedEntry } from './examined-entry.js';
 import { examineIds } from './index-search.js';
 import type { Resume } from './page.js';
-import type { SearchRun } from './search-run.js';
+import type { ExaminedEntry, SearchRun } from './search-run.js';
 
 /**
  * Searches one page by index. The cost of a page does not grow with the number of candidates before or after the page.
@@ -240,4 +237,36 @@ function isLeastKey(
     }
   }
   return true;
+}
+
+/** An index plan for one operand of the filter. Later pages plan the same operand again. */
+export interface PagePlan extends IndexPlan {
+  /** Number of the operand of an AND; 0 for other filters. */
+  readonly partNumber: number;
+}
+
+/** Returns the operands of a filter that can each serve as a plan for the whole filter. */
+function usableOperands(filter: CompiledFilter): readonly CompiledFilter[] {
+  return filter.kind === 'and' ? filter.parts : [filter];
+}
+
+/** Returns the cheapest plan by which a search can be resumed from page to page. */
+export function planPages(filter: CompiledFilter, context: PlanContext): Maybe<PagePlan | undefined> {
+  const operands = usableOperands(filter);
+  let best: PagePlan | undefined;
+  const planning = reduceMaybe([...operands.keys()], undefined as unknown, (_, partNumber) => {
+    if (best && best.count <= 1) return;
+    return chain(planIndexes(operands[partNumber]!, { ...context, rangeUse: 'kept' }), (plan) => {
+      // A plan with ranges is usable only if key ranges can answer the whole operand.
+      const isUsable = plan && (isInIdOrder(plan.sources) || keyRanges(operands[partNumber]!, context.indexes));
+      if (isUsable && (!best || plan.count < best.count)) best = { ...plan, partNumber };
+      return context.pause?.();
+    });
+  });
+  return chain(planning, () => best);
+}
+
+/** Whether all sources are lists in the order of ids, so that no key range has to be read. */
+function isInIdOrder(sources: readonly Source[]): boolean {
+  return !sources.some((source) => 'range' in source);
 }

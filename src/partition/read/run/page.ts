@@ -1,5 +1,5 @@
 import { hashBytes } from '../../model/hash.js';
-import type { Node } from '../../model/node.js';
+import type { Node } from '../../model/tables.js';
 import { nodeTreeKey } from '../../tree/nodes.js';
 
 /**

@@ -1,13 +1,11 @@
 import { FairTree } from '../../../fair/fair-tree.js';
 import { waitForFirstSlice } from '../../../fair/time-slice.js';
 import { LdapError } from '../../../ldap/ldap-error.js';
-import { batchesOf } from '../../../store/batches.js';
 import type { KeyRange, Store, StoreFilter } from '../../../store/contract.js';
-import { isPromise } from '../../../store/maybe.js';
+import { batchesOf, isPromise } from '../../../store/maybe.js';
 import { EMPTY } from '../../../store/row.js';
 import { keyAfter } from '../../../store/tables.js';
-import type { Node } from '../../model/node.js';
-import { childrenRange, TREE_TABLE, UUID_BYTES } from '../../model/tables.js';
+import { childrenRange, type Node, TREE_TABLE, UUID_BYTES } from '../../model/tables.js';
 import { isWithin, nodeTreeKey } from '../../tree/nodes.js';
 import { HAS_CHILDREN, mayBeTrue, type RowSelection } from '../filter/store-filter.js';
 import { type Area, isWholeTable } from './area.js';

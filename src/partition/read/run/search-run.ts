@@ -3,22 +3,52 @@ import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Maybe, Reader } from '../../../store/contract.js';
 import { chain, isPromise } from '../../../store/maybe.js';
 import { EMPTY } from '../../../store/row.js';
-import type { Node } from '../../model/node.js';
-import { seenRow } from '../../model/seen-row.js';
-import type { Sight } from '../../model/viewer.js';
+import type { Node } from '../../model/tables.js';
+import { type Sight, seenRow } from '../../model/viewer.js';
 import { dnOf } from '../../tree/master-row.js';
-import type { CompiledFilter, FilterInputs } from '../filter/compiled-filter.js';
+import { ROOT } from '../../tree/nodes.js';
+import type { Candidate, CompiledFilter, FilterInputs } from '../filter/compiled-filter.js';
 import { IdSet } from '../plan/id-set.js';
 import type { IndexPlan, PlanContext } from '../plan/index-plan.js';
 import { lookLimitError, requireTime, type SearchParams, type SearchPlan } from '../search-params.js';
 import type { Hit, MembersRow, SearchSink } from '../sink.js';
 import { Areas } from './area.js';
 import { CLOCK_INTERVAL } from './batch-sizes.js';
-import type { Chains } from './chains.js';
-import { type ExaminedEntry, emptyEntry } from './examined-entry.js';
-import { formatResume, pathHash, type Resume } from './page.js';
-import type { PreparedSearch, SearchContext } from './search-context.js';
+import { formatResume, type PlanKind, pathHash, type Resume } from './page.js';
+import type { Chains, PreparedSearch, SearchContext } from './search-context.js';
 import { countVisibleChildren, hasVisibleChild } from './visible-children.js';
+
+/** The entry that a search is examining. `row` has the attributes that the viewer may search by. */
+export interface ExaminedEntry extends Candidate {
+  id: Buffer;
+  /** The master row with all attributes. */
+  storedRow: Buffer;
+  /** Whether `storedRow` has only the part of a split row that the filter needs, and more is to be returned. */
+  isPartial: boolean;
+  parent: Node;
+  kind: PlanKind;
+  /** The key after which the next page starts, if this entry is the last of its page (`Resume`). */
+  key: Buffer;
+}
+
+/** Returns an empty object, which a search fills in for each candidate. One made by a spread would be slow. */
+function emptyEntry(): ExaminedEntry {
+  return {
+    row: EMPTY,
+    dn: EMPTY,
+    hasSubordinates: false,
+    numSubordinates: 0,
+    sight: undefined,
+    largeValues: undefined,
+    namedGroups: undefined,
+    id: EMPTY,
+    storedRow: EMPTY,
+    isPartial: false,
+    parent: ROOT,
+    kind: 'b',
+    key: EMPTY,
+  };
+}
 
 /** The state of one search in progress. The steps of a search are in `search.ts`. */
 export class SearchRun {

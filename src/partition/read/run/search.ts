@@ -10,19 +10,16 @@ import { type Places, type Specials, specialsOf } from '../../tree/specials.js';
 import type { CompiledFilter, FilterInputs } from '../filter/compiled-filter.js';
 import { adviceFor, missingIndexes } from '../plan/advice.js';
 import { type IndexPlan, type PlanContext, planIndexes, type TermReporter } from '../plan/index-plan.js';
-import { type PagePlan, planPages } from '../plan/page-plan.js';
 import { sourceIds } from '../plan/sources.js';
 import type { LockTimes, SearchOutcome, SearchParams } from '../search-params.js';
 import type { SearchSink } from '../sink.js';
-import { followAliases, sendReferences } from './aliases.js';
 import { type Area, choosePlan, isCheap } from './area.js';
-import { BaseDeletedError, requireBase, resolveBase, searchBase } from './base.js';
-import { Chains } from './chains.js';
+import { BaseDeletedError, followAliases, requireBase, resolveBase, searchBase, sendReferences } from './base.js';
 import { searchIndex } from './index-search.js';
 import { parseResume, type Resume } from './page.js';
-import { searchPage } from './page-search.js';
+import { type PagePlan, planPages, searchPage } from './page-search.js';
 import { resumeArea, scanArea } from './scope-scan.js';
-import type { PreparedSearch, SearchContext } from './search-context.js';
+import { Chains, type PreparedSearch, type SearchContext } from './search-context.js';
 import { SearchRun } from './search-run.js';
 
 /**

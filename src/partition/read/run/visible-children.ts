@@ -1,7 +1,6 @@
 import { TimeSlice } from '../../../fair/time-slice.js';
-import { batchesOf } from '../../../store/batches.js';
 import type { Maybe, Reader } from '../../../store/contract.js';
-import { chain, isPromise } from '../../../store/maybe.js';
+import { batchesOf, chain, isPromise } from '../../../store/maybe.js';
 import { cellValue } from '../../../store/row.js';
 import { childrenRange, MASTER_TABLE, Q, TREE, TREE_TABLE } from '../../model/tables.js';
 import type { Viewer } from '../../model/viewer.js';

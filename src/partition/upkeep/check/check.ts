@@ -1,6 +1,5 @@
-import { keysOf } from '../../../store/batches.js';
 import type { KeyRange, PlanStep } from '../../../store/contract.js';
-import { isPromise } from '../../../store/maybe.js';
+import { isPromise, keysOf } from '../../../store/maybe.js';
 import { keyAfter } from '../../../store/tables.js';
 import { isDecoyRow, stateOfRow } from '../../model/account-state.js';
 import type { Breach } from '../../model/directory-types.js';
@@ -16,7 +15,7 @@ import { checkHistory } from './deleted-rows.js';
 import { checkEntries, checkEntriesIn, type EntryRow } from './entries.js';
 import { checkIndexRows } from './index-table.js';
 import { checkLostChunks } from './large-values.js';
-import { rowProblem } from './row-problem.js';
+import { rowProblem } from './record.js';
 import { checkSettings } from './stored-values.js';
 import { type BreachReport, type OnPasswords, type OnProgress, type ReportBreach, Survey } from './survey.js';
 import { checkTree, checkTreeRows } from './tree.js';

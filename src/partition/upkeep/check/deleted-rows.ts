@@ -11,7 +11,7 @@ import {
 } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import { checkLarge } from './large-values.js';
-import { rowProblem } from './row-problem.js';
+import { rowProblem } from './record.js';
 import type { Survey } from './survey.js';
 
 /** Checks that deleted entries and purge rows agree, and that change records can be read. */

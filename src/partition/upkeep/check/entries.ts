@@ -5,8 +5,7 @@ import { StoreError } from '../../../store/store-error.js';
 import { INDEX_BYTES } from '../../model/descriptions.js';
 import type { Draft } from '../../model/draft.js';
 import { attributeValues, valueQualifier } from '../../model/entry-cells.js';
-import { ImpliedRows, implyEntry, normRule } from '../../model/implied.js';
-import { draftWithLarge } from '../../model/large-draft.js';
+import { draftWithLarge, ImpliedRows, implyEntry, normRule } from '../../model/implied.js';
 import {
   MASTER,
   MASTER_TABLE,
@@ -24,8 +23,7 @@ import { uuidText } from '../../model/uuid.js';
 import { normCellChanges } from '../../write/differences.js';
 import { checkLarge } from './large-values.js';
 import { checkOptions, checkSecrets } from './options.js';
-import { parseName, placeSteps, uniqueRdn } from './place.js';
-import { rowProblem } from './row-problem.js';
+import { parseName, placeSteps, rowProblem, uniqueRdn } from './record.js';
 import { checkClassNames, checkComputed, checkSpelling, checkWide } from './stored-values.js';
 import { nextVersion, printable, type Survey } from './survey.js';
 

@@ -1,8 +1,7 @@
 import { cellValue, MARK } from '../../../store/row.js';
-import { ImpliedRows, implyType } from '../../model/implied.js';
+import { draftWithLarge, ImpliedRows, implyType } from '../../model/implied.js';
 import { type Index, isComplete } from '../../model/index-set.js';
 import { readAllLarge, retryWhileReplaced } from '../../model/large.js';
-import { draftWithLarge } from '../../model/large-draft.js';
 import { MASTER, MASTER_TABLE, Q, UUID_BYTES } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import { Fingerprint } from './fingerprint.js';

@@ -7,8 +7,7 @@ import { isPassword, secretAttributeOf } from '../../model/secrets.js';
 import { largeQualifiers, MASTER, MASTER_TABLE, Q, upRdnOf } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import { valueKey } from '../../model/value-set.js';
-import { parsedDn } from './place.js';
-import { editedCells, repairRecord } from './record.js';
+import { editedCells, parsedDn, repairRecord } from './record.js';
 import { nextVersion, type Survey } from './survey.js';
 
 const family = MASTER.upAttributes;

@@ -15,8 +15,7 @@ import {
 } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import { dnByRows, lostDn } from '../lost-name.js';
-import { placeSteps, uniqueRdn } from './place.js';
-import { rowProblem } from './row-problem.js';
+import { placeSteps, rowProblem, uniqueRdn } from './record.js';
 import { printable, type Survey } from './survey.js';
 
 /** In place of the entry number of a parent: the entry is at the root, or its parent does not exist. */

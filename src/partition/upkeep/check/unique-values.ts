@@ -1,7 +1,7 @@
 import type { PlanStep } from '../../../store/contract.js';
 import { cellValue } from '../../../store/row.js';
+import { implyingDraft } from '../../model/implied.js';
 import { isReplacedError } from '../../model/large.js';
-import { implyingDraft } from '../../model/large-draft.js';
 import { MASTER, MASTER_TABLE, Q, UUID_BYTES } from '../../model/tables.js';
 import {
   idText,
@@ -19,7 +19,7 @@ import {
 import { uuidText } from '../../model/uuid.js';
 import type { Constraint } from '../../model/value-rules.js';
 import { isInScope, positionOf } from '../../write/unique-scope.js';
-import { rowProblem } from './row-problem.js';
+import { rowProblem } from './record.js';
 import { printable, type Survey } from './survey.js';
 
 /**

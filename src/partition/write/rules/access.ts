@@ -6,11 +6,10 @@ import { StoreError } from '../../../store/store-error.js';
 import type { Access, AttributeChange, CheckedEntry } from '../../model/directory-types.js';
 import type { Draft } from '../../model/draft.js';
 import { detachedRow } from '../../model/entry-cells.js';
-import type { Node } from '../../model/node.js';
 import { presentRow } from '../../model/present-row.js';
-import { MASTER_TABLE, upRdnOf } from '../../model/tables.js';
+import { MASTER_TABLE, type Node, upRdnOf } from '../../model/tables.js';
+import { HiddenEntry } from '../../tree/locate.js';
 import { ROOT } from '../../tree/nodes.js';
-import { HiddenEntry } from '../../tree/sight.js';
 import { type Change, changedTypes } from '../change.js';
 import type { Rule, Target, Verdict, WriteContext } from '../context.js';
 

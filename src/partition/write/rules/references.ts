@@ -9,9 +9,8 @@ import { deferredReferences, restoredStep, type SavedReference, savedReferences 
 import { DELETED, DELETION, MASTER_TABLE, Q, TREE } from '../../model/tables.js';
 import { nodeNormText } from '../../tree/node-name.js';
 import type { Change } from '../change.js';
-import type { Rule, Verdict, WriteContext } from '../context.js';
+import { PendingNamesError, type Rule, type Verdict, type WriteContext } from '../context.js';
 import { saveSteps } from '../deleted-rows.js';
-import { PendingNamesError } from '../names-pending.js';
 import { isRequiredType, removePlaceholder } from '../placeholder.js';
 
 /** The most pending changes of names. Further changes wait. */

@@ -1,7 +1,6 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
-import { batchesOf } from '../../../store/batches.js';
 import type { PlanStep, RowStep } from '../../../store/contract.js';
-import { isPromise } from '../../../store/maybe.js';
+import { batchesOf, isPromise } from '../../../store/maybe.js';
 import type { Draft } from '../../model/draft.js';
 import { MASTER_TABLE } from '../../model/tables.js';
 import {

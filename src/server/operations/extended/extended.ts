@@ -1,5 +1,6 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Modification, PartialAttribute } from '../../../ldap/ldap-types.js';
+import { chain, type Maybe } from '../../../partition/index.js';
 import { generalizedTime } from '../../../partition/model/csn.js';
 import type { SplitChanges, Target } from '../../../partition/model/directory-types.js';
 import {
@@ -25,7 +26,6 @@ import { actorOf, requireAdmin, requireBound, requireConfidential } from '../../
 import type { Context, SearchReply } from '../../request/context.js';
 import { requireNoReset, requireOwnPassword, runPasswordChange } from '../../request/password-policy.js';
 import { requireValidBind } from '../../request/validity.js';
-import { chain, type Maybe } from '../../words/maybe.js';
 import { type Outcome, SUCCESS } from '../../words/outcome.js';
 import { passwordModify } from './password-modify.js';
 import { acknowledge, handOn, replicate } from './replicate.js';

@@ -13,13 +13,13 @@ import { PASSWORD_ATTRIBUTES } from '../../passwords/operational-changes.js';
 import {
   actorOf,
   isOwn,
+  namedIdentity,
   OperationSource,
   requireAdmin,
   requireBound,
   requireConfidential,
 } from '../../request/access.js';
 import type { Context } from '../../request/context.js';
-import { namedIdentity } from '../../request/named-identity.js';
 import { passwordChanges, verifyInSession } from '../../request/password-change.js';
 import { requireNoReset, requireOwnPassword, runPasswordChange } from '../../request/password-policy.js';
 import {

@@ -1,9 +1,9 @@
-import { batchesOf } from '../../batches.js';
 import type { Plan } from '../../contract.js';
+import { batchesOf } from '../../maybe.js';
 import { cellValue, unpackRow } from '../../row.js';
 import { mayBeApplied, StoreError } from '../../store-error.js';
 import type { Cluster } from '../cluster.js';
-import { Overlay } from '../overlay.js';
+import { Overlay } from '../engine-scan.js';
 import { KEY_ONLY } from '../rpc/filters.js';
 import { ID_BYTES } from './codec.js';
 import { JOURNAL, STATE } from './journal-tables.js';
@@ -11,8 +11,7 @@ import { PlanContext } from './row-queue.js';
 import { runPlan } from './run.js';
 import { Session, type SessionOptions } from './session.js';
 import { Sweeper } from './sweeper.js';
-import { Tickets } from './tickets.js';
-import { lowestFloor } from './unfinished-plans.js';
+import { lowestFloor, Tickets } from './tickets.js';
 import { batchTicket, FencedError } from './writer.js';
 
 export interface JournalOptions extends SessionOptions {

@@ -1,4 +1,4 @@
-import { batchesOf } from '../../batches.js';
+import { batchesOf } from '../../maybe.js';
 import { cellValue, EMPTY } from '../../row.js';
 import { type Cluster, type OpenTable, unlessDropped } from '../cluster.js';
 import type { RowMutation } from '../rpc/rpc-types.js';

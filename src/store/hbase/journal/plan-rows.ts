@@ -1,6 +1,6 @@
-import { checkKey } from '../../checks.js';
 import type { Plan, PlanStep, RowStep } from '../../contract.js';
 import { isPromise } from '../../maybe.js';
+import { checkKey } from '../../tables.js';
 import { type Cluster, GATES, type OpenTable } from '../cluster.js';
 import { MAX_KEY } from '../rpc/requests.js';
 

@@ -7,8 +7,7 @@ import { type EncodedRecord, ID_BYTES } from './codec.js';
 import { ALIVE, IS_ALIVE, JOURNAL, MAX_TIME, STATE } from './journal-tables.js';
 import type { RemoteRequest } from './row-queue.js';
 import { parseRequestCell } from './row-requests.js';
-import type { Tickets } from './tickets.js';
-import { UnfinishedPlans } from './unfinished-plans.js';
+import { type Tickets, UnfinishedPlans } from './tickets.js';
 
 /** Thrown when the writer may decide nothing more: its lease ended. Its undecided plans have not happened. */
 export class FencedError extends Error {

@@ -3,7 +3,6 @@ import { cellValue, compareCells } from '../../row.js';
 import { guardHolds } from '../../row-edit.js';
 import { mayBeApplied, StoreError } from '../../store-error.js';
 import { CellCursor, putKeyEnd, TableCodec } from './cells.js';
-import { Deadlines, type Expirable } from './deadlines.js';
 import { RowDispatcher } from './dispatch.js';
 import { encodeColumns, Lookups } from './lookup.js';
 import { Masters } from './masters.js';
@@ -12,7 +11,7 @@ import { type EncodedOperation, GetOperation, MutateOperation, type RowSink } fr
 import { MessageWriter, varintLength, writeVarint } from './protobuf.js';
 import { type Region, Regions } from './regions.js';
 import { checkKey, encodeColumnList } from './requests.js';
-import { Attempts, failureOrThrow, Pauses, storeError } from './retry.js';
+import { Attempts, Deadlines, type Expirable, failureOrThrow, Pauses, storeError } from './retry.js';
 import type {
   HBaseScan,
   HBaseScanOptions,

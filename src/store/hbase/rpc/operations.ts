@@ -1,10 +1,9 @@
 import { StoreError } from '../../store-error.js';
 import type { CellCursor, TableCodec } from './cells.js';
-import type { Expirable } from './deadlines.js';
 import type { Failure } from './failure.js';
 import type { QueuedAction } from './multi-queue.js';
 import type { Region } from './regions.js';
-import { type Attempts, storeError } from './retry.js';
+import { type Attempts, type Expirable, storeError } from './retry.js';
 
 const NO_CELLS: readonly Buffer[] = [];
 

@@ -1,11 +1,10 @@
 import { EMPTY } from '../../row.js';
 import { StoreError } from '../../store-error.js';
 import { CellCursor } from './cells.js';
-import { withDeadline } from './deadlines.js';
 import { Failure } from './failure.js';
 import type { Masters } from './masters.js';
 import { MessageReader, MessageWriter } from './protobuf.js';
-import { type Attempts, failureOrThrow } from './retry.js';
+import { type Attempts, failureOrThrow, withDeadline } from './retry.js';
 import { readScanResponse } from './scan-response.js';
 import type { Servers } from './server.js';
 

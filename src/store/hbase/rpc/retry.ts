@@ -1,6 +1,5 @@
 import { setImmediate as waitForNextTurn } from 'node:timers/promises';
 import { StoreError, type StoreErrorCode } from '../../store-error.js';
-import { timeoutFailure } from './deadlines.js';
 import { Failure } from './failure.js';
 import type { RpcSettings } from './rpc-types.js';
 
@@ -132,4 +131,53 @@ export function storeError(failure: Failure, applied: 'no' | 'unknown'): StoreEr
 export function failureOrThrow(error: unknown): Failure {
   if (error instanceof Failure) return error;
   throw error;
+}
+
+/** Interval at which deadlines are checked, ms. */
+const CHECK_MS = 50;
+
+export interface Expirable {
+  /** Deadline, monotonic ms. */
+  readonly expiresAt: number;
+  /** Ends the operation at its deadline, wherever it waits. */
+  expire(): void;
+}
+
+/** The pending operations in the order of their deadlines. Each operation ends in time, wherever it waits. */
+export class Deadlines {
+  readonly #pendingOperations = new Set<Expirable>();
+  #timer: NodeJS.Timeout | undefined;
+
+  add(operation: Expirable): void {
+    this.#pendingOperations.add(operation);
+    this.#timer ??= setInterval(() => this.#expireDue(), CHECK_MS);
+  }
+
+  delete(operation: Expirable): void {
+    this.#pendingOperations.delete(operation);
+  }
+
+  #expireDue(): void {
+    const now = performance.now();
+    for (const operation of this.#pendingOperations) {
+      // All operations have the same time limit, so the following operations expire later.
+      if (operation.expiresAt > now) return;
+      this.#pendingOperations.delete(operation);
+      operation.expire();
+    }
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+}
+
+function timeoutFailure(): Failure {
+  return new Failure('no answer from HBase in time', { isNotApplied: true });
+}
+
+/** Rejects with the failure at the deadline. The promise itself continues for its other callers. */
+export function withDeadline<T>(promise: Promise<T>, expiresAt: number, createFailure = timeoutFailure): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(createFailure()), Math.max(expiresAt - performance.now(), 0));
+    promise.then(resolve, reject).finally(() => clearTimeout(timer));
+  });
 }

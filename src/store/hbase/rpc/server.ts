@@ -1,6 +1,6 @@
 import { Connection } from './connection.js';
-import { withDeadline } from './deadlines.js';
 import { Failure, REQUEST_REFUSED, SERVER_UNREACHABLE } from './failure.js';
+import { withDeadline } from './retry.js';
 import type { RpcSettings, RpcStatistics } from './rpc-types.js';
 import type { Answer } from './wire.js';
 

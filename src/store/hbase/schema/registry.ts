@@ -1,5 +1,5 @@
-import { batchesOf } from '../../batches.js';
 import type { Cell, Guard, TableSpec } from '../../contract.js';
+import { batchesOf } from '../../maybe.js';
 import { cellValue } from '../../row.js';
 import { StoreError } from '../../store-error.js';
 import { checkSpec, sameSpec } from '../../tables.js';

@@ -1,7 +1,6 @@
 import type { Transaction } from 'lmdb';
 import { damaged } from '../../store-error.js';
-import type { LmdbTable } from './lmdb-table.js';
-import type { RowRange } from './scanner.js';
+import type { LmdbTable, RowRange } from './lmdb-table.js';
 
 /**
  * Proves that the key is absent, after LMDB did not find it. LMDB searches by comparing keys, so a damaged key may have

@@ -6,13 +6,12 @@ import { noTable } from '../../tables.js';
 import type { LmdbOptions } from '../lmdb-options.js';
 import { DecodedLayout } from '../record/row-layout.js';
 import { type Db, openDb } from './database.js';
-import { Dictionary } from './dictionary.js';
 import { endLineOfLmdb, freeBytes, isNearlyFull } from './free-space.js';
 import { isLmdbError, toStoreError } from './lmdb-errors.js';
 import { type LmdbTable, openTable } from './lmdb-table.js';
 import { PAGE_BYTES } from './pages.js';
 import { exceedsMemory, memoryLimit } from './read-ahead.js';
-import { Records } from './records.js';
+import { Dictionary, Records } from './records.js';
 
 /** LMDB's longest key with 8 KiB pages, bytes. */
 export const MAX_KEY = 4026;

@@ -1,10 +1,9 @@
 import type { PutOptions, RootDatabase } from 'lmdb';
 import { compareRuns } from '../../../bytes/compare.js';
-import { checkKey } from '../../checks.js';
 import { type PackedRows, RowCursor } from '../../load.js';
 import { EMPTY, nextCell, qualifierStart, valueStart } from '../../row.js';
 import { StoreError } from '../../store-error.js';
-import { afterPrefix, cellKey } from '../../tables.js';
+import { afterPrefix, cellKey, checkKey } from '../../tables.js';
 import type { Db } from '../file/database.js';
 import { type LmdbTable, separateFamilyDb } from '../file/lmdb-table.js';
 import { ListWriter } from '../lists/list-writer.js';

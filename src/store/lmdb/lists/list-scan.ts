@@ -2,11 +2,9 @@ import type { Transaction } from 'lmdb';
 import { startsWith } from '../../../bytes/compare.js';
 import type { KeyRange } from '../../contract.js';
 import { MARK_ROW } from '../../tables.js';
-import type { LmdbTable } from '../file/lmdb-table.js';
-import type { RangeSink } from '../file/scanner.js';
+import type { LmdbTable, RangeSink } from '../file/lmdb-table.js';
 import { allocate } from '../record/room.js';
-import { toKeyBounds } from '../rows/key-bounds.js';
-import { Collector, type ScanShape } from '../rows/row-scan.js';
+import { Collector, type ScanShape, toKeyBounds } from '../rows/row-scan.js';
 import { lowerBoundIn } from './lists.js';
 import { Prefixes } from './prefixes.js';
 

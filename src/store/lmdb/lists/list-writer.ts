@@ -1,8 +1,7 @@
 import { compareRuns } from '../../../bytes/compare.js';
 import { EMPTY } from '../../row.js';
-import type { Db } from '../file/database.js';
+import { copyValue, type Db, plainView } from '../file/database.js';
 import { getVerified, type LmdbTable } from '../file/lmdb-table.js';
-import { copyValue, plainView } from '../file/read-buffer.js';
 import { withChecksum } from '../record/checksum.js';
 import { firstSegmentKey } from '../rows/segments.js';
 import {

@@ -1,15 +1,12 @@
 import type { Transaction } from 'lmdb';
 import { compareRuns } from '../../../bytes/compare.js';
-import { suffixOf } from '../../checks.js';
 import { EMPTY } from '../../row.js';
 import { damaged, type StoreError } from '../../store-error.js';
-import { afterPrefix } from '../../tables.js';
+import { afterPrefix, suffixOf } from '../../tables.js';
 import { type Gap, gapAt, isInGap, proveAbsent as proveKeyAbsent } from '../file/absent.js';
-import { firstKeyIn } from '../file/database.js';
-import { getVerified, type LmdbTable } from '../file/lmdb-table.js';
+import { copyValue, firstKeyIn, plainView } from '../file/database.js';
+import { getVerified, type LmdbTable, type RowRange } from '../file/lmdb-table.js';
 import { overflowRoom } from '../file/pages.js';
-import { copyValue, plainView } from '../file/read-buffer.js';
-import type { RowRange } from '../file/scanner.js';
 import { CHECKSUM_BYTES } from '../record/checksum.js';
 import { firstSegmentKey } from '../rows/segments.js';
 

@@ -1,14 +1,11 @@
 import type { Transaction } from 'lmdb';
-import { checkRanges, isKey } from '../../checks.js';
-import { selectColumns } from '../../columns.js';
 import type { Cell, ColumnRange, KeyRange, Reader, Scan, ScanOptions } from '../../contract.js';
-import { EMPTY, packSorted } from '../../row.js';
-import { afterPrefix, cellKey, MARK_ROW, rowKeyOf } from '../../tables.js';
+import { EMPTY, packSorted, selectColumns } from '../../row.js';
+import { afterPrefix, cellKey, checkRanges, isKey, MARK_ROW, rowKeyOf } from '../../tables.js';
 import { proveAbsent } from '../file/absent.js';
-import { firstKeyIn } from '../file/database.js';
+import { firstKeyIn, plainView } from '../file/database.js';
 import type { Environment } from '../file/environment.js';
 import { getVerified, type LmdbTable, separateFamilyDb } from '../file/lmdb-table.js';
-import { plainView } from '../file/read-buffer.js';
 import { Lists } from '../lists/lists.js';
 import { Prefixes } from '../lists/prefixes.js';
 import { UnknownWord } from '../record/decode.js';

@@ -1,8 +1,7 @@
 import type { Transaction } from 'lmdb';
-import { checkScan } from '../../checks.js';
 import type { Batch, KeyRange, Scan, ScanOptions } from '../../contract.js';
 import { compileFilter } from '../../row-filter.js';
-import { keyAfter, MARK_ROW, noTable } from '../../tables.js';
+import { checkScan, keyAfter, MARK_ROW, noTable } from '../../tables.js';
 import type { Environment } from '../file/environment.js';
 import type { LmdbTable } from '../file/lmdb-table.js';
 import { scanLists } from '../lists/list-scan.js';

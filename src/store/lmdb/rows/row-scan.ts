@@ -2,12 +2,10 @@ import type { Transaction } from 'lmdb';
 import type { Batch, KeyRange } from '../../contract.js';
 import type { RowTest } from '../../row-filter.js';
 import { proveBoundary } from '../file/absent.js';
-import type { LmdbTable } from '../file/lmdb-table.js';
+import type { LmdbTable, RangeSink, RowRange } from '../file/lmdb-table.js';
 import type { Records } from '../file/records.js';
-import type { RangeSink, RowRange } from '../file/scanner.js';
 import type { RecordTest } from '../record/record-filter.js';
 import { allocate } from '../record/room.js';
-import { toKeyBounds } from './key-bounds.js';
 import { isSplitRowHead, type Segments, splitRowLength } from './segments.js';
 
 /** Maximum number of rows examined for one batch of a scan. */
@@ -167,4 +165,29 @@ class RowCounter implements RangeSink {
   get isFull(): boolean {
     return this.count >= this.#cap;
   }
+}
+
+/** A key range for LMDB: bounds are at most as long as the longest key, and empty bounds are absent. */
+interface KeyBounds {
+  readonly from: Buffer | undefined;
+  readonly isFromExclusive: boolean;
+  readonly to: Buffer | undefined;
+  readonly isToInclusive: boolean;
+}
+
+/**
+ * Converts a range; undefined for an empty range. A bound longer than any key is truncated, which makes a lower bound
+ * exclusive and an upper bound inclusive.
+ */
+export function toKeyBounds(range: KeyRange, maxKey: number): KeyBounds | undefined {
+  const { from, to } = range;
+  if (to && (to.length === 0 || (from && Buffer.compare(from, to) >= 0))) return undefined;
+  const isFromCut = from !== undefined && from.length > maxKey;
+  const isToCut = to !== undefined && to.length > maxKey;
+  return {
+    from: isFromCut ? from.subarray(0, maxKey) : from?.length ? from : undefined,
+    isFromExclusive: isFromCut,
+    to: isToCut ? to.subarray(0, maxKey) : to,
+    isToInclusive: isToCut,
+  };
 }

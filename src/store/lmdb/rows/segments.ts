@@ -1,13 +1,11 @@
 import type { RangeOptions, Transaction } from 'lmdb';
-import { selectColumns } from '../../columns.js';
 import type { ColumnRange } from '../../contract.js';
-import { EMPTY } from '../../row.js';
+import { EMPTY, selectColumns } from '../../row.js';
 import { StoreError } from '../../store-error.js';
 import { afterPrefix } from '../../tables.js';
-import { type Db, firstKeyIn } from '../file/database.js';
+import { type Db, firstKeyIn, plainView } from '../file/database.js';
 import { getVerified, type LmdbTable } from '../file/lmdb-table.js';
 import { overflowRoom } from '../file/pages.js';
-import { plainView } from '../file/read-buffer.js';
 import { CHECKSUM_BYTES, withChecksum } from '../record/checksum.js';
 
 /**

@@ -4,10 +4,10 @@ import { Stage, type StagedRow, type StageSink, type StageSource } from '../../s
 import { StoreError } from '../../store-error.js';
 import { afterPrefix, MARK_ROW } from '../../tables.js';
 import type { Failpoint } from '../failpoint.js';
+import { copyValue, plainView } from '../file/database.js';
 import type { Environment } from '../file/environment.js';
 import { toStoreError } from '../file/lmdb-errors.js';
 import { getVerified, type LmdbTable } from '../file/lmdb-table.js';
-import { copyValue, plainView } from '../file/read-buffer.js';
 import { ListWriter } from '../lists/list-writer.js';
 import { Lists } from '../lists/lists.js';
 import { withChecksum } from '../record/checksum.js';

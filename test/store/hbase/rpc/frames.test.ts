@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { FrameSplitter, MAX_FRAME } from '../../../../src/store/hbase/rpc/frames.js';
+import { FrameSplitter, MAX_FRAME } from '../../../../src/store/hbase/rpc/connection.js';
 import { StoreError } from '../../../../src/store/store-error.js';
 import { bytes, random } from '../../suite/fixture.js';
 

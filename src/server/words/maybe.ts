@@ -1,2 +1,0 @@
-/** Values that are often available without waiting, as the partition returns them. */
-export { chain, isPromise, type Maybe } from '../../partition/index.js';
