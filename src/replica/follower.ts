@@ -189,8 +189,7 @@ export class Follower {
     const applier = new Applier(this.#store);
     const { copy } = this.#state;
     const last = await lastEntry(this.#store);
-    const start = BigInt((copy ?? this.#state).start ?? 0);
-    const position = copy || last < start ? start : last;
+    const position = copy ? BigInt(copy.start) : last;
     const request = { position: String(position), terms: await this.#terms() };
     this.#setStatus({ position });
     await this.#receive(client, url, request, async (message) => {
@@ -198,7 +197,7 @@ export class Follower {
       if (message.kind !== 'end' && message.kind !== 'alive') return;
       this.#advance(url, message);
       const endsCopy = !this.#hasCopy && message.position >= message.last;
-      if (endsCopy) this.#saveState({ ...this.#state, copy: undefined, start: copy?.start });
+      if (endsCopy) this.#saveState({ ...this.#state, copy: undefined });
       if (isGroupEnd) acknowledge(client, message.position);
       if (endsCopy && untilCopied) client.close();
     }).catch((error: unknown) => {

@@ -133,6 +133,9 @@ export async function refusalOf(
     const text = `the replica has entries from ${end} on that this server lacks; "rowan replica rejoin" shows and drops them`;
     return { reason: 'diverged', text, from: String(end) };
   }
+  const last = await lastEntry(store);
+  if (replica.position > last)
+    return { reason: 'stale', text: `the replica has the log up to ${replica.position}, this server up to ${last}` };
   return gapAfter(store, replica.position);
 }
 

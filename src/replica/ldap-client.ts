@@ -107,7 +107,7 @@ export class LdapClient {
 
   /**
    * Sends a request. Calls `onMessage` for each response but the last, which the promise resolves with; the socket is
-   * not read while a promise that it returns is pending.
+   * not read while a promise that it returns is pending. The promise is settled when no `onMessage` is at work.
    */
   async request(
     request: Request,
@@ -135,7 +135,8 @@ export class LdapClient {
               lastWork.catch(reject);
             }
           },
-          onEnd: reject,
+          // What has come is handled first: nobody else may begin while `onMessage` is at work.
+          onEnd: (error) => void lastWork.then(() => reject(error), reject),
         });
         this.#socket.write(encodeRequest({ id, request, controls }));
       });

@@ -1,8 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LdapError } from '../ldap/ldap-error.js';
-import type { Store } from '../store/contract.js';
+import type { LoadRow, Store } from '../store/contract.js';
 import { LOG_TABLE } from '../store/log.js';
+import { batchesOf } from '../store/maybe.js';
 import { gapAfter, lastEntry, readHistory, refusalOf, type Term } from './history.js';
 import { copyMessages, sendChanges, sendTouched, tablesOf } from './sender.js';
 import { fencedText, type ReplicaState, readState, roleOf, writeReplicaState } from './state-file.js';
@@ -181,12 +182,18 @@ export class Primary {
   }
 
   async *#copy({ table, lastKey }: NonNullable<ReplicateRequest['copy']>, until: AbortSignal): AsyncGenerator<Buffer> {
-    const last = await lastEntry(this.#store);
+    const scan = this.#store.scan(LOG_TABLE.name, {}, { reverse: true, limit: 1 });
+    const entries: LoadRow[] = [];
+    for await (const { keys, rows } of batchesOf(scan))
+      for (const [i, key] of keys.entries()) entries.push({ key, row: rows[i]! });
+    const last = entries[0]?.key.readBigUInt64BE() ?? 0n;
     yield encodeMessage({ kind: 'alive', position: last, last, entryMs: Date.now(), nowMs: Date.now() });
     const after =
       table === undefined ? undefined : { table, lastKey: lastKey ? Buffer.from(lastKey, 'base64') : undefined };
     const specs = await tablesOf(this.#store);
     yield encodeMessage({ kind: 'tables', specs });
+    // The last entry of its log is the position of a server, of a replica that has replicas, too.
+    if (!after) yield encodeMessage({ kind: 'log', entries });
     for await (const message of copyMessages(this.#store, specs, after)) {
       if (until.aborted) throw new LdapError('unavailable', 'the server ends');
       yield encodeMessage(message);

@@ -16,8 +16,6 @@ export interface ReplicaState {
   /** Absolute path. */
   readonly passwordFile: string;
   readonly tlsCa?: string | undefined;
-  /** Number of the last entry of the log when the copy began. */
-  readonly start?: string | undefined;
   /** Present until the copy is complete. */
   readonly copy?: CopyState | undefined;
   /** Of a fenced folder. */

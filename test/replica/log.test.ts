@@ -2,14 +2,16 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { META_TABLE } from '../../src/partition/model/tables.js';
 import { Applier } from '../../src/replica/applier.js';
-import { copyMessages, sendChanges, tablesOf } from '../../src/replica/sender.js';
+import { grant, lastEntry, readHistory, refusalOf } from '../../src/replica/history.js';
+import { copyMessages, sendChanges, sendTouched, tablesOf } from '../../src/replica/sender.js';
 import { decodeMessage, encodeMessage } from '../../src/replica/wire.js';
 import type { Cell, LoadRow, PlanStep, Store, TableSpec } from '../../src/store/contract.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { LOG_TABLE } from '../../src/store/log.js';
 import { batchesOf, keysOf } from '../../src/store/maybe.js';
-import { MARK, packRow, unpackRow } from '../../src/store/row.js';
+import { counterBytes, MARK, packRow, unpackRow } from '../../src/store/row.js';
 import { ENGINES, openStore, type Random, seeded } from '../partition/fixture.js';
 import { rounds } from '../rounds.js';
 
@@ -150,3 +152,39 @@ for (const engine of ENGINES.filter((name) => name !== 'delayed')) {
       }));
   });
 }
+
+describe('replica: the log', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'rowan-log-'));
+  after(() => rmSync(folder, { recursive: true, force: true }));
+
+  it('leaves out the rows of a table that is dropped while they are sent', async () => {
+    const store = await openLmdbStore(folder, { create: true });
+    for (const spec of [LOG_TABLE, ROWS]) await store.createTable(spec);
+    expect(await lastEntry(store)).to.equal(0n);
+    const put = [{ family: 0, qualifier: bytes('q'), value: Buffer.alloc(9000) }];
+    const steps = Array.from({ length: 80 }, (_, i) => ({ table: 'rows', key: bytes(`k${i}`), put }));
+    await store.commit({ steps, decisive: 0 });
+    const entry = (await store.get(LOG_TABLE.name, counterBytes(1n)))!;
+    const kinds: string[] = [];
+    for await (const message of sendTouched(store, [entry])) {
+      const { kind } = decodeMessage(message);
+      kinds.push(kind);
+      if (kind === 'touched') await store.dropTable('rows');
+    }
+    expect(kinds).to.deep.equal(['tables', 'touched']);
+    await store.dropTable(LOG_TABLE.name);
+    expect(await lastEntry(store)).to.equal(0n);
+    await store.close();
+  });
+
+  it('is not sent to a replica that is ahead: what it has differs when this server is promoted', async () => {
+    const store = await openLmdbStore(join(folder, 'ahead'), { create: true });
+    await store.createTable(META_TABLE);
+    await grant(store, 'one', bytes('hash'));
+    const { terms } = await readHistory(store);
+    const position = await lastEntry(store);
+    expect(await refusalOf(store, { terms, position })).to.equal(undefined);
+    expect(await refusalOf(store, { terms, position: position + 1n })).to.include({ reason: 'stale' });
+    await store.close();
+  });
+});
