@@ -97,7 +97,7 @@ export class Model {
     ];
   }
 
-  /** Compares with the entries at a server. Returns what it has lost: names of acknowledged changes that are missing. */
+  /** Compares with the entries at a server. Returns what it has lost: acknowledged changes that are missing. */
   lost(found: Found): string[] {
     const lost: string[] = [];
     for (const [id, { acknowledged, unanswered }] of this.#entries) {
