@@ -36,7 +36,7 @@ describe('replica: kills and promotions', () => {
   it('lose no acknowledged change with replica.acknowledge', async function () {
     this.timeout(IN_SOAK);
     await run(['--replica-acknowledge', '1'], async (cluster, model, random) => {
-      for (let round = 0; round < rounds(3, 200); round++) {
+      for (let round = 0; round < rounds(2, 200); round++) {
         cluster.beginWriting();
         await cluster.acknowledgements(20);
         for (let n = random.int(4); n > 0; n--) await cluster.disturb();
@@ -64,7 +64,7 @@ describe('replica: kills and promotions', () => {
     this.timeout(IN_SOAK);
     let lostCount = 0;
     await run([], async (cluster, model) => {
-      for (let round = 0; round < rounds(3, 60); round++) {
+      for (let round = 0; round < rounds(1, 60); round++) {
         cluster.beginWriting();
         await cluster.acknowledgements(30);
         cluster.primary.isShut = true;
