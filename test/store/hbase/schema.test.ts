@@ -82,12 +82,10 @@ describe('HBase tables', () => {
     const regions = await clients[0]!.regions(registry.handle(MASTER));
     expect(regions.map(({ start }) => start)).to.deep.equal([Buffer.alloc(0), ...KEYS]);
     expect([...(await registry.verify([]))!]).to.deep.equal([]);
-    // In turn: two on each of the two servers.
+    // Two on each of the two servers.
     expect([...(await registry.countRegions([])).get(name)!].sort()).to.deep.equal(
       server.regionServers.map((at) => [at, 2]),
     );
-    const inTurn = regions.map((region) => region.server);
-    expect(inTurn.slice(2)).to.deep.equal(inTurn.slice(0, 2));
 
     const other = await failure(registry.create({ ...MASTER, families: [{ name: 'other' }] }, async () => ticket()));
     expect(other.code).to.equal('conflict');
@@ -188,9 +186,12 @@ describe('HBase tables', () => {
     const { name } = registryOf(settings).handle(INDEX);
     try {
       for (let round = 0; round < 3; round++) {
-        await Promise.all(
+        const outcomes = await Promise.allSettled(
           stores.map((store, i) => ((i + round) % 3 === 0 ? store.dropTable(INDEX.name) : store.createTable(INDEX))),
-        ).catch((error) => expect(error).to.be.instanceOf(StoreError));
+        );
+        // One is refused when another has dropped the table that it has just made.
+        for (const outcome of outcomes)
+          if (outcome.status === 'rejected') expect(outcome.reason).to.be.instanceOf(StoreError);
         const isListed = (await stores[0]!.tables()).length === 1;
         expect((await gateway.describe(name)) !== undefined, `round ${round}`).to.equal(isListed);
       }

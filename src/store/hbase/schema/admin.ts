@@ -123,9 +123,11 @@ export class TableAdmin {
     for (const end = Date.now() + MAX_WAIT_MS; Date.now() < end; await sleep(POLL_MS)) {
       const result = new MessageReader(await this.#call('getProcedureResult', procedure));
       if (result.nextField(1) && result.uint() === RUNNING) continue;
-      // Field 5 is the exception of a procedure that has failed.
       if (!result.nextField(5)) return;
-      throw new StoreError('unavailable', `table ${table.name} was not made: the log of HBase's master says why`);
+      // Field 5 is the exception of a procedure that has failed. Its class name stands in it as text.
+      const exception = /\w+Exception/.exec(result.string())?.[0] ?? 'for an unknown reason';
+      const message = `table ${table.name} was not made (${exception}): the log of HBase's master says more`;
+      throw new StoreError('unavailable', message);
     }
     throw new StoreError('unavailable', `table ${table.name}: its regions were not open in ${MAX_WAIT_MS / 1000} s`);
   }
