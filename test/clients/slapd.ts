@@ -30,7 +30,7 @@ export async function startSlapd(conf: string): Promise<RunningSlapd> {
   return { url, port, stop };
 }
 
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as { port: number };
