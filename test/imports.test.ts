@@ -92,6 +92,7 @@ const FOLDERS: Readonly<Record<string, Readonly<Record<string, readonly string[]
     feed: ['model'],
     tree: ['model'],
     read: ['model', 'tree'],
+    history: ['model', 'feed', 'tree', 'read'],
     groups: ['model', 'tree', 'read'],
     references: ['model', 'tree', 'read', 'groups', 'write'],
     write: ['model', 'tree'],

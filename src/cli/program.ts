@@ -27,6 +27,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   serve: async () => (await import('./commands/serve.js')).addServe,
   import: async () => (await import('./commands/import.js')).addImport,
   dropfolder: async () => (await import('./commands/dropfolder.js')).addDropFolder,
+  search: async () => (await import('./commands/search.js')).addSearch,
   export: async () => (await import('./commands/export.js')).addExport,
   check: async () => (await import('./commands/check.js')).addCheck,
   repair: async () => (await import('./commands/check.js')).addRepair,

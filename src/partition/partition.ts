@@ -12,6 +12,7 @@ import { latestCsn, trimChanges } from './feed/history.js';
 import { isDynamicMember, membersOf, withMembers } from './groups/members.js';
 import { directGroups, groupsOf, inChain, membershipsOf } from './groups/memberships.js';
 import { groupsVersion } from './groups/version.js';
+import { type FormerHit, searchAsOf } from './history/search-as-of.js';
 import { type AddIndexOptions, addIndex, dropIndex } from './index/index-admin.js';
 import { buildIndexes, estimateCosts, type IndexCost } from './index/index-build.js';
 import { addTallies, forgetProposals, type IndexTally, readProposals } from './index/proposals.js';
@@ -207,6 +208,11 @@ export class Partition implements Directory {
   search(params: SearchParams, sink: SearchSink): Maybe<SearchOutcome> {
     // A search that has begun may send entries, so it is not ended before its reads are.
     return this.#translateMaybe(() => this.#maskErrors(params.viewer, () => search(this.context, params, sink)), false);
+  }
+
+  /** See `history/search-as-of.ts`. */
+  async searchAsOf(params: SearchParams, atMs: number, onHit: (hit: FormerHit) => Maybe<void>): Promise<number> {
+    return this.#translate(searchAsOf(this, params, atMs, onHit));
   }
 
   async explain(params: SearchParams): Promise<Explanation> {

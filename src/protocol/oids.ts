@@ -1,3 +1,6 @@
+/** Rowan's OID arc, derived from a UUID (X.667): 1 attributes, 2 classes, 3 extended operations, 4 controls. */
+const ROWAN_ARC = '2.25.52069437446289482231917277112766022336';
+
 /** Object identifiers of the controls that the server supports. */
 export const ControlOid = {
   /** RFC 2696. */
@@ -26,10 +29,9 @@ export const ControlOid = {
   passwordExpired: '2.16.840.1.113730.3.4.4',
   /** Seconds until the password expires. Response only. */
   passwordExpiring: '2.16.840.1.113730.3.4.5',
+  /** The search is of the directory as it was at a moment (docs/formats/as-of.md). */
+  asOf: `${ROWAN_ARC}.4.1`,
 } as const;
-
-/** Rowan's OID arc, derived from a UUID (X.667): 1 attribute types, 2 object classes, 3 extended operations. */
-const ROWAN_ARC = '2.25.52069437446289482231917277112766022336';
 
 /** Object identifiers of extended operations (requestName, RFC 4511 §4.12). */
 export const ExtendedOid = {

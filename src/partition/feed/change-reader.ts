@@ -57,10 +57,10 @@ export class ChangeReader {
  * By how much, in milliseconds, the order of entryCSNs, of times and of numbers of change records may differ: writers
  * stamp a change before its commit, each by its own clock.
  */
-const DISORDER_MS = 10_000;
+export const DISORDER_MS = 10_000;
 
 /** Yields the settled change records from the newest back to a number, within time slices. */
-async function* recordsBack(store: Store, settled: bigint, after: bigint): AsyncGenerator<NumberedChange> {
+export async function* recordsBack(store: Store, settled: bigint, after: bigint): AsyncGenerator<NumberedChange> {
   const slice = new TimeSlice();
   const range = { from: numberKey(after + 1n), to: numberKey(settled + 1n) };
   for await (const { keys, rows } of batchesOf(store.scan(CHANGES_TABLE.name, range, { reverse: true }))) {

@@ -37,6 +37,7 @@ import { extendedOperation } from './extended/extended.js';
 import { modify } from './modify.js';
 import { persistentSearch } from './persistent-search.js';
 import { compareVirtual, needsNoStore, refuseVirtual, search } from './search.js';
+import { searchFormer } from './search-former.js';
 import { syncSearch } from './sync-search.js';
 
 export type AnsweredRequest = Exclude<Request, { op: 'unbind' | 'abandon' }>;
@@ -74,6 +75,7 @@ function dispatch(
   switch (request.op) {
     case 'search':
       if (context.controls.sync) return syncSearch(context, request, reply);
+      if (context.controls.asOf !== undefined) return searchFormer(context, request, reply);
       return (context.controls.persistentSearch ? persistentSearch : search)(context, request, reply);
     case 'compare':
       return compare(context, request);

@@ -57,6 +57,7 @@ export type ServedDirectory = Pick<
   | 'placeById'
   | 'readById'
   | 'renewReads'
+  | 'searchAsOf'
   | 'requireAllowed'
   | 'schema'
   | 'search'

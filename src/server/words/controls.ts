@@ -7,6 +7,7 @@ import { decodeSessionTracking, type SessionTracking } from '../../protocol/cont
 import { decodeSyncRequest, type SyncRequest } from '../../protocol/controls/sync.js';
 import type { Control, Request } from '../../protocol/ldap-messages.js';
 import { ControlOid } from '../../protocol/oids.js';
+import { generalizedTimeMs } from '../../schema/time.js';
 import { printable } from './printable.js';
 
 export interface RequestControls {
@@ -26,6 +27,8 @@ export interface RequestControls {
   readonly sync: SyncRequest | undefined;
   /** Changes as they come (draft-ietf-ldapext-psearch-03). */
   readonly persistentSearch: PersistentSearch | undefined;
+  /** The moment, in milliseconds since 1970, as of which a search answers (docs/formats/as-of.md). */
+  readonly asOf: number | undefined;
 }
 
 export const NO_CONTROLS: RequestControls = {
@@ -37,7 +40,10 @@ export const NO_CONTROLS: RequestControls = {
   sessionTracking: undefined,
   sync: undefined,
   persistentSearch: undefined,
+  asOf: undefined,
 };
+
+const EMPTY = Buffer.alloc(0);
 
 type MutableControls = { -readonly [K in keyof RequestControls]: RequestControls[K] };
 
@@ -51,6 +57,7 @@ const OPERATIONS = new Map<string, readonly Request['op'][]>([
   [ControlOid.accountUsability, ['search']],
   [ControlOid.syncRequest, ['search']],
   [ControlOid.persistentSearch, ['search']],
+  [ControlOid.asOf, ['search']],
   [ControlOid.passwordPolicy, ['bind', 'extended', ...DATA_OPERATIONS]],
   [ControlOid.sessionTracking, ['bind', 'unbind', 'abandon', 'extended', ...DATA_OPERATIONS]],
 ]);
@@ -98,6 +105,10 @@ function decodeControl(control: Control, into: MutableControls): void {
       break;
     case ControlOid.persistentSearch:
       into.persistentSearch = decodePersistentSearch(control.value);
+      break;
+    case ControlOid.asOf:
+      into.asOf = generalizedTimeMs(control.value ?? EMPTY);
+      if (into.asOf === undefined) throw new LdapError('protocolError', 'the as-of control has no GeneralizedTime');
       break;
     case ControlOid.effectiveRights:
       into.effectiveRights = decodeEffectiveRights(control.value);
