@@ -7,6 +7,7 @@
  *   read-only.
  * - `fill`: commits rows of 64 KiB until it fails; then reads, commits a small row when room was made, and closes.
  * - `table`: creates table `other` with the row `k`.
+ * - `tables`: creates and drops table `other` again and again, until its standard input ends.
  */
 import { existsSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
@@ -91,6 +92,21 @@ async function table(): Promise<void> {
   say('ok');
 }
 
+async function tables(): Promise<void> {
+  const store = await openLmdbStore(folder);
+  let isOver = false;
+  process.stdin.resume().once('end', () => {
+    isOver = true;
+  });
+  for (let count = 0; !isOver; count++) {
+    await store.createTable({ name: 'other', families: FAMILIES });
+    await store.dropTable('other');
+    if (count === 0) say('begun');
+    await new Promise(setImmediate);
+  }
+  await store.close();
+}
+
 function report(error: unknown): void {
   if (!(error instanceof StoreError)) throw error;
   say(JSON.stringify({ code: error.code, message: error.message, applied: error.applied }));
@@ -102,6 +118,7 @@ const modes: Record<string, () => Promise<void>> = {
   read: () => open(true),
   fill,
   table,
+  tables,
 };
 try {
   await modes[mode]!();

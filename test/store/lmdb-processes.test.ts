@@ -11,7 +11,7 @@ import type { Store } from '../../src/store/contract.js';
 import { FAILPOINTS, type FailpointName } from '../../src/store/lmdb/failpoint.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import type { LmdbStore } from '../../src/store/lmdb/store.js';
-import { cellCounter, unpackRow } from '../../src/store/row.js';
+import { cellCounter, packRow, unpackRow } from '../../src/store/row.js';
 import { rounds } from '../rounds.js';
 import { bytes, cell, codeOf, codeOfCall, random, scanAll } from './suite/fixture.js';
 
@@ -111,6 +111,22 @@ describe('lmdb: durability and processes', () => {
     await run(process.execPath, [CHILD, 'table', folder]);
     await put('k');
     expect(await store.count('other', {}, 10)).to.equal(1);
+  });
+
+  it('loads while another process creates and drops tables', async () => {
+    await store.createTable({ name: 't', families: FAMILIES });
+    const child = spawn(process.execPath, [CHILD, 'tables', folder], { stdio: ['pipe', 'pipe', 'inherit'] });
+    try {
+      await once(createInterface(child.stdout), 'line');
+      for (let n = 0; n < 200; n++) {
+        const row = packRow([cell(0, 'q', String(n))]);
+        await store.ingest([{ table: 't', rows: [{ key: bytes(`k${n}`), row }] }], { steps: [], decisive: 0 });
+      }
+    } finally {
+      child.stdin.end();
+      await once(child, 'exit');
+    }
+    expect(await store.count('t', {}, 1000)).to.equal(200);
   });
 
   it('ends scans with noTable when someone else drops the table, and finds the new one of that name', async () => {

@@ -86,6 +86,8 @@ function tryWrite(requests: IngestRequest[], takesMore: boolean): Failure | unde
 
 /** Opens loaders for new tables and drops those of dropped tables. Must not be called inside a transaction. */
 function updateLoaders(): void {
+  // A read transaction that is open from before would show the former tables for ever.
+  env.root.resetReadTxn();
   if (env.isCurrent() && loaders.size > 0) return;
   env.reloadTables();
   for (const table of loaders.keys()) if (table.isDropped) loaders.delete(table);
