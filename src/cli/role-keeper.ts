@@ -153,7 +153,7 @@ export class RoleKeeper {
   /** Tells each former primary of the newer term until it knows. */
   async #tell(state: ReplicaState, signal: AbortSignal): Promise<void> {
     const urls = advertisedUrls(this.#server.settings);
-    const terms = (await readHistory(this.#server.store)).terms.map((one) => ({ ...one, start: String(one.start) }));
+    const { terms } = await readHistory(this.#server.store);
     for (let left = [...state.of]; left.length > 0 && !signal.aborted; ) {
       for (const url of left) {
         const answer = await ask(url, state, { terms, ask: 'state', urls }).catch(() => undefined);
@@ -202,7 +202,7 @@ export class RoleKeeper {
     try {
       const { last } = await askState(client, { terms: [], ask: 'hold' });
       const tooLong = delay(EQUAL_MS, 'late');
-      if ((await Promise.race([replica.follower.applied(BigInt(last)), tooLong])) === 'late')
+      if ((await Promise.race([replica.follower.applied(last), tooLong])) === 'late')
         throw new CliError(`this replica is too far behind ${url}, which stays the primary; try again later`);
       await askState(client, { terms: [], ask: 'follow', primary: { of, name, password, tlsCa } });
       return { url, name, passwordHash };

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { ExtendedOid } from '../protocol/oids.js';
 import { LdapClient } from './ldap-client.js';
+import { encodePlain } from './plain.js';
 import { type ReplicateRequest, replicaDn } from './primary.js';
 import type { ReplicaState } from './state-file.js';
 import { decodeMessage, type Message, type ServerState } from './wire.js';
@@ -22,7 +23,7 @@ export async function request(
   content: ReplicateRequest,
   onMessage: (message: Message) => Promise<void> | void,
 ): Promise<void> {
-  const value = Buffer.from(JSON.stringify(content));
+  const value = encodePlain(content);
   await client.require({ op: 'extended', oid: ExtendedOid.replicate, value }, [], async ({ response }) => {
     if (response.op === 'intermediate' && response.value) await onMessage(decodeMessage(response.value));
   });
@@ -31,7 +32,7 @@ export async function request(
 /** Sends a request whose answer is the state of the server. */
 export async function askState(client: LdapClient, content: Question): Promise<ServerState> {
   let state: ServerState | undefined;
-  await request(client, { position: '0', ...content }, (message) => {
+  await request(client, { position: 0n, ...content }, (message) => {
     if (message.kind === 'state') state = message.state;
   });
   if (!state) throw new Error('the server does not say who it is; both need the same version of Rowan');

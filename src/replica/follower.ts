@@ -109,7 +109,7 @@ export class Follower {
   }
 
   async #terms(): Promise<ReplicateRequest['terms']> {
-    return (await readHistory(this.#store)).terms.map((one) => ({ ...one, start: String(one.start) }));
+    return (await readHistory(this.#store)).terms;
   }
 
   /** Ends the connection when another server of the list is to be followed rather. */
@@ -170,7 +170,8 @@ export class Follower {
     if (copy.table === undefined) for (const { name } of await this.#store.tables()) await this.#store.dropTable(name);
     const applier = new Applier(this.#store);
     const { start, table, lastKey } = copy;
-    const request = { position: start, terms: [], copy: { ...(table && { table }), ...(lastKey && { lastKey }) } };
+    const behind = { table, lastKey: lastKey ? Buffer.from(lastKey, 'base64') : undefined };
+    const request = { position: BigInt(start), terms: [], copy: behind };
     await this.#receive(client, url, request, async (message) => {
       await applier.apply(message);
       if (message.kind === 'alive') {
@@ -190,7 +191,7 @@ export class Follower {
     const { copy } = this.#state;
     const last = await lastEntry(this.#store);
     const position = copy ? BigInt(copy.start) : last;
-    const request = { position: String(position), terms: await this.#terms() };
+    const request = { position, terms: await this.#terms() };
     this.#setStatus({ position });
     await this.#receive(client, url, request, async (message) => {
       const isGroupEnd = await applier.apply(message);

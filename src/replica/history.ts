@@ -6,22 +6,13 @@ import { entryTimeMs, LOG_LOOK_MS, LOG_TABLE } from '../store/log.js';
 import { batchesOf, keysOf } from '../store/maybe.js';
 import { counterBytes, EMPTY, unpackRow } from '../store/row.js';
 import { isNoTable } from '../store/store-error.js';
-import type { Refusal } from './wire.js';
+import type { Refusal, Term } from './wire.js';
 
 /**
  * The history of a log: its terms. Each promotion begins a term, like the leader terms of Raft, but without an
  * election. Two logs agree up to the last term that both have.
  */
 export const HISTORY_KEY = Buffer.from('replication');
-
-/** A term of the log. */
-export interface Term {
-  readonly term: number;
-  /** A random name, so that two promotions to the same term differ. */
-  readonly id: string;
-  /** Number of the first entry of the term. */
-  readonly start: bigint;
-}
 
 export interface History {
   readonly terms: readonly Term[];
@@ -131,7 +122,7 @@ export async function refusalOf(
   const end = partingOf(terms, replica.terms);
   if (end !== undefined && replica.position >= end) {
     const text = `the replica has entries from ${end} on that this server lacks; "rowan replica rejoin" shows and drops them`;
-    return { reason: 'diverged', text, from: String(end) };
+    return { reason: 'diverged', text };
   }
   const last = await lastEntry(store);
   if (replica.position > last)

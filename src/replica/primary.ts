@@ -4,10 +4,12 @@ import { LdapError } from '../ldap/ldap-error.js';
 import type { LoadRow, Store } from '../store/contract.js';
 import { LOG_TABLE } from '../store/log.js';
 import { batchesOf } from '../store/maybe.js';
-import { gapAfter, lastEntry, readHistory, refusalOf, type Term } from './history.js';
+import { EMPTY } from '../store/row.js';
+import { gapAfter, lastEntry, readHistory, refusalOf } from './history.js';
+import { decodePlain } from './plain.js';
 import { copyMessages, sendChanges, sendTouched, tablesOf } from './sender.js';
 import { fencedText, type ReplicaState, readState, roleOf, writeReplicaState } from './state-file.js';
-import { encodeMessage, type Refusal, type ServerState } from './wire.js';
+import { encodeMessage, type Refusal, type ServerState, type Term } from './wire.js';
 
 /** How long a primary holds writes for a hand-over, in ms; the second step needs so much of it. */
 const HOLD_MS = 8000;
@@ -25,13 +27,13 @@ export function replicaName(dn: string): string | undefined {
   return /^cn=([a-z0-9][a-z0-9._-]{0,62}),cn=replicas$/i.exec(dn)?.[1]?.toLowerCase();
 }
 
-/** What a replica asks for, as JSON. */
+/** What a replica asks for, as JSON (`encodePlain`). */
 export interface ReplicateRequest {
-  /** Number of the last entry of the log that the replica has, in decimal. */
-  readonly position: string;
-  readonly terms: readonly { readonly term: number; readonly id: string; readonly start: string }[];
-  /** Asks for a copy. It goes on behind `lastKey` (base64) of `table`. */
-  readonly copy?: { readonly table?: string; readonly lastKey?: string };
+  /** Number of the last entry of the log that the replica has. */
+  readonly position: bigint;
+  readonly terms: readonly Term[];
+  /** Asks for a copy. It goes on behind `lastKey` of `table`. */
+  readonly copy?: { readonly table?: string | undefined; readonly lastKey?: Buffer | undefined };
   /**
    * Asks for the state of the server instead of changes. `hold`: a primary lets writes wait for some seconds; `follow`:
    * a primary that does so follows `primary` from now on.
@@ -46,8 +48,8 @@ export interface ReplicateRequest {
     readonly password: string;
     readonly tlsCa?: string | undefined;
   };
-  /** Asks for the present content of the rows that these entries of a log have touched: packed rows in base64. */
-  readonly entries?: readonly string[];
+  /** Asks for the present content of the rows that these entries of a log have touched: packed rows. */
+  readonly entries?: readonly Buffer[];
 }
 
 /** A replica that follows now, or has followed since the start of this process. */
@@ -116,7 +118,7 @@ export class Primary {
     else yield* this.#follow(name, position, until);
   }
 
-  async #refusal({ position, terms, copy }: ParsedRequest): Promise<Refusal | undefined> {
+  async #refusal({ position, terms, copy }: ReplicateRequest): Promise<Refusal | undefined> {
     if (!copy) return refusalOf(this.#store, { terms, position });
     return copy.table === undefined ? undefined : gapAfter(this.#store, position);
   }
@@ -149,7 +151,7 @@ export class Primary {
    * Hands over to the replica that asks, in two steps: holds writes, so that the replica gets the last ones, then
    * follows the replica. Without the second step, writes go on after `HOLD_MS`.
    */
-  async #handOver({ ask, primary }: ParsedRequest): Promise<void> {
+  async #handOver({ ask, primary }: ReplicateRequest): Promise<void> {
     const { folder } = this.#store;
     const state = this.#role;
     if (folder === undefined || roleOf(state) !== 'primary')
@@ -175,9 +177,9 @@ export class Primary {
     const { terms } = await readHistory(this.#store);
     return {
       role: roleOf(this.#role),
-      terms: terms.map((one) => ({ ...one, start: String(one.start) })),
+      terms,
       tables: (await tablesOf(this.#store)).map(({ name }) => name),
-      last: String(terms.length > 0 ? await this.#store.settled(LOG_TABLE.name) : 0n),
+      last: await lastEntry(this.#store),
     };
   }
 
@@ -188,8 +190,7 @@ export class Primary {
       for (const [i, key] of keys.entries()) entries.push({ key, row: rows[i]! });
     const last = entries[0]?.key.readBigUInt64BE() ?? 0n;
     yield encodeMessage({ kind: 'alive', position: last, last, entryMs: Date.now(), nowMs: Date.now() });
-    const after =
-      table === undefined ? undefined : { table, lastKey: lastKey ? Buffer.from(lastKey, 'base64') : undefined };
+    const after = table === undefined ? undefined : { table, lastKey };
     const specs = await tablesOf(this.#store);
     yield encodeMessage({ kind: 'tables', specs });
     // The last entry of its log is the position of a server, of a replica that has replicas, too.
@@ -223,23 +224,14 @@ export class Primary {
   }
 }
 
-interface ParsedRequest extends Omit<ReplicateRequest, 'position' | 'terms' | 'entries'> {
-  readonly position: bigint;
-  readonly terms: readonly Term[];
-  readonly entries: readonly Buffer[] | undefined;
-}
-
-function parseRequest(value: Buffer | undefined): ParsedRequest {
+function parseRequest(value: Buffer | undefined): ReplicateRequest {
   try {
-    const request = JSON.parse(value?.toString() ?? '') as ReplicateRequest;
-    const { position, terms } = request;
-    if (!terms.every(({ term }) => Number.isSafeInteger(term))) throw new RangeError('a term is no number');
-    return {
-      ...request,
-      position: BigInt(position),
-      terms: terms.map((one) => ({ ...one, start: BigInt(one.start) })),
-      entries: request.entries?.map((row) => Buffer.from(row, 'base64')),
-    };
+    const request = decodePlain(value ?? EMPTY) as ReplicateRequest;
+    const { position, terms, copy, entries = [] } = request;
+    const isTerm = ({ term, start }: Term): boolean => Number.isSafeInteger(term) && typeof start === 'bigint';
+    const areBytes = [copy?.lastKey ?? EMPTY, ...entries].every((bytes) => Buffer.isBuffer(bytes));
+    if (typeof position !== 'bigint' || !terms.every(isTerm) || !areBytes) throw new TypeError('a field is of no use');
+    return request;
   } catch {
     throw new LdapError('protocolError', 'a request of a replica is malformed; both need the same version of Rowan');
   }

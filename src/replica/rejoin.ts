@@ -5,8 +5,9 @@ import { batchesOf } from '../store/maybe.js';
 import { counterBytes } from '../store/row.js';
 import { Applier } from './applier.js';
 import { request } from './asking.js';
-import { gapAfter, lastEntry, partingOf, readHistory, type Term } from './history.js';
+import { gapAfter, lastEntry, partingOf, readHistory } from './history.js';
 import type { LdapClient } from './ldap-client.js';
+import type { Term } from './wire.js';
 
 /** Bytes of log entries in one request. */
 const REQUEST_BYTES = 256 * 1024;
@@ -47,14 +48,9 @@ export async function divergenceFrom(store: Store, terms: readonly Term[]): Prom
 export async function turnBack(store: Store, client: LdapClient, { keys, rows }: Divergence): Promise<void> {
   const applier = new Applier(store);
   for (let i = 0; i < rows.length; ) {
-    const entries: string[] = [];
-    for (let bytes = 0; i < rows.length && bytes < REQUEST_BYTES; bytes += rows[i++]!.length)
-      entries.push(rows[i]!.toString('base64'));
-    await request(
-      client,
-      { position: '0', terms: [], entries },
-      async (message) => void (await applier.apply(message)),
-    );
+    const entries: Buffer[] = [];
+    for (let bytes = 0; i < rows.length && bytes < REQUEST_BYTES; bytes += rows[i++]!.length) entries.push(rows[i]!);
+    await request(client, { position: 0n, terms: [], entries }, async (message) => void (await applier.apply(message)));
   }
   await applier.flush();
   const steps = keys.map((key) => ({ table: LOG_TABLE.name, key, deleteRow: true }));

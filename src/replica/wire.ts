@@ -1,9 +1,10 @@
 import type { CellName, LoadRow, TableSpec } from '../store/contract.js';
 import { EMPTY, packRow, unpackRow } from '../store/row.js';
+import { decodePlain, encodePlain } from './plain.js';
 
 /**
  * Messages from a primary to a replica (docs/formats/replication.md). Each is a byte for its kind, and a list of byte
- * strings, each after its length (u32). JSON stands for what is read by people, too.
+ * strings, each after its length (u32). What has no rows is JSON (`encodePlain`).
  */
 const KINDS = ['tables', 'load', 'touched', 'log', 'end', 'alive', 'refused', 'state'] as const;
 export type MessageKind = (typeof KINDS)[number];
@@ -36,24 +37,32 @@ export type Message =
   | { readonly kind: 'refused'; readonly refusal: Refusal }
   | { readonly kind: 'state'; readonly state: ServerState };
 
-/** What a server says of itself. Numbers of entries are in decimal. */
+/** A term of the log. */
+export interface Term {
+  readonly term: number;
+  /** A random name, so that two promotions to the same term differ. */
+  readonly id: string;
+  /** Number of the first entry of the term. */
+  readonly start: bigint;
+}
+
+/** What a server says of itself. */
 export interface ServerState {
   readonly role: 'primary' | 'fenced' | 'replica';
-  readonly terms: readonly { readonly term: number; readonly id: string; readonly start: string }[];
+  readonly terms: readonly Term[];
   readonly tables: readonly string[];
   /** Number of the last entry of its log. */
-  readonly last: string;
+  readonly last: bigint;
 }
 
 /** Why a primary sends no changes. */
 export interface Refusal {
   /**
-   * `behind`: the log does not go back to the replica's position; `diverged`: the replica has entries from `from` on
-   * that this server lacks; `stale`: this server's history ends where the replica's goes on: another is the primary.
+   * `behind`: the log does not go back to the replica's position; `diverged`: the replica has entries that this server
+   * lacks; `stale`: this server's history ends where the replica's goes on: another is the primary.
    */
   readonly reason: 'behind' | 'diverged' | 'stale' | 'none';
   readonly text: string;
-  readonly from?: string;
 }
 
 /** A row as it is now. `put` is empty when nothing is left of it. */
@@ -74,8 +83,6 @@ export function encodeMessage(message: Message): Buffer {
 
 function messageStrings(message: Message): readonly Buffer[] {
   switch (message.kind) {
-    case 'tables':
-      return [Buffer.from(JSON.stringify(message.specs))];
     case 'load':
       return [Buffer.from(message.table), message.lastKey ?? EMPTY, ...rowStrings(message.rows)];
     case 'touched':
@@ -87,13 +94,8 @@ function messageStrings(message: Message): readonly Buffer[] {
       ]);
     case 'log':
       return rowStrings(message.entries);
-    case 'end':
-    case 'alive':
-      return [message.position, message.last, message.entryMs, message.nowMs].map((n) => Buffer.from(String(n)));
-    case 'refused':
-      return [Buffer.from(JSON.stringify(message.refusal))];
-    case 'state':
-      return [Buffer.from(JSON.stringify(message.state))];
+    default:
+      return [encodePlain({ ...message, kind: undefined })];
   }
 }
 
@@ -106,8 +108,6 @@ export function decodeMessage(bytes: Buffer): Message {
   const kind = KINDS[bytes[0] ?? KINDS.length];
   const strings = unpackStrings(bytes.subarray(1));
   switch (kind) {
-    case 'tables':
-      return { kind, specs: JSON.parse(strings[0]!.toString()) as TableSpec[] };
     case 'load': {
       const [table, lastKey, ...rest] = strings as [Buffer, Buffer, ...Buffer[]];
       return { kind, table: table.toString(), lastKey: lastKey.length > 0 ? lastKey : undefined, rows: rowsOf(rest) };
@@ -116,22 +116,10 @@ export function decodeMessage(bytes: Buffer): Message {
       return { kind, rows: inGroups(strings, 4).map(touchedRow) };
     case 'log':
       return { kind, entries: rowsOf(strings) };
-    case 'end':
-    case 'alive': {
-      const [position, last, entryMs, nowMs] = strings.map((text) => BigInt(text.toString())) as [
-        bigint,
-        bigint,
-        bigint,
-        bigint,
-      ];
-      return { kind, position, last, entryMs: Number(entryMs), nowMs: Number(nowMs) };
-    }
-    case 'refused':
-      return { kind, refusal: JSON.parse(strings[0]!.toString()) as Refusal };
-    case 'state':
-      return { kind, state: JSON.parse(strings[0]!.toString()) as ServerState };
-    default:
+    case undefined:
       throw new RangeError(`the primary sent a message of kind ${bytes[0]}; both need the same version of Rowan`);
+    default:
+      return { ...(decodePlain(strings[0] ?? EMPTY) as Message), kind } as Message;
   }
 }
 

@@ -153,7 +153,7 @@ async function rejoin({ ldif, dryRun, ...flags }: RejoinFlags, command: Command)
   const [primary] = await candidates(access.of, access, []);
   if (primary?.state.role !== 'primary') throw new CliError(`none of ${of.join(' ')} is a primary and answers`);
   const divergence = await withDirectory(settings, { readOnly: true }, async ({ partition }) => {
-    const terms = primary.state.terms.map((one) => ({ ...one, start: BigInt(one.start) }));
+    const { terms } = primary.state;
     if (termOf(primary.state) < ((await readHistory(partition.store)).terms.at(-1)?.term ?? 0))
       throw new CliError(`${primary.url} is of an older term than ${folder}: there, "rowan replica rejoin" helps`);
     const found = await divergenceFrom(partition.store, terms);
