@@ -5,6 +5,7 @@ import { LdapError } from '../ldap/ldap-error.js';
 import { initDirectory, Partition, parseNames, readSource } from '../partition/index.js';
 import { splitKeys } from '../partition/model/tables.js';
 import { hashPassword } from '../password/index.js';
+import { hasHalfGroup } from '../replica/group.js';
 import { readReplicaState, writeRefusals } from '../replica/state-file.js';
 import { filesDifference, Schema, SchemaError, type SchemaSource } from '../schema/index.js';
 import type { AttributeDescription, Dn } from '../schema/schema-types.js';
@@ -224,6 +225,10 @@ export async function openStore(address: string, config: Config, options: StoreO
     const replica = readReplicaState(address);
     if (replica?.copy && !options.follows && !options.anyRole)
       throw new CliError(`${address} is a replica whose copy is not complete; "rowan serve" goes on`);
+    if (options.readOnly && hasHalfGroup(address))
+      throw new CliError(
+        `${address} has half of a large change: try again; "rowan serve" or "rowan promote" finishes it`,
+      );
     return openLmdbStore(address, { ...options, writeRefusal: options.anyRole ? undefined : writeRefusals(address) });
   }
   const settings = await readHBaseSettings(address, config);

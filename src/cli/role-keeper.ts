@@ -5,6 +5,7 @@ import { latestCsn } from '../partition/feed/history.js';
 import { csnMicros } from '../partition/model/csn.js';
 import { hashPassword } from '../password/index.js';
 import { ask, askState, connectTo, termOf } from '../replica/asking.js';
+import { finishGroup } from '../replica/group.js';
 import { beginTerm, grant, readHistory } from '../replica/history.js';
 import {
   fencedText,
@@ -46,6 +47,7 @@ export async function promoteFolder({ store: folder, config }: Settings, former?
   if (state.copy) throw new CliError(`${folder} has no complete copy of the directory: it cannot be the primary`);
   const store = await openStore(folder, config, { create: false, anyRole: true });
   try {
+    await finishGroup(store);
     // Only then may clients write: their changes are of the new term.
     const term = await beginTerm(store, state.newer?.term);
     if (former) await grant(store, former.name, former.passwordHash);

@@ -4,26 +4,31 @@ import { LOG_TABLE } from '../store/log.js';
 import { EMPTY, MARK, unpackRow } from '../store/row.js';
 import { cellChanges } from '../store/row-edit.js';
 import { isGuardFailure } from '../store/store-error.js';
+import { applyPart, type Group, type Part } from './group.js';
 import type { Message, TouchedRow } from './wire.js';
 
-/** Steps of rows that are written before the end of their group, so that memory is bounded. */
-const MAX_STEPS = 20_000;
-const MAX_BYTES = 32 * 1024 * 1024;
+/** Steps of so many bytes are one transaction, so that memory is bounded. */
+const MAX_BYTES = 8 * 1024 * 1024;
+/** Bytes of a step besides its key and cells. */
+const STEP_BYTES = 100;
 
 /**
  * Writes what a primary sends to the store of a replica. Its plans are unlogged: the primary's log comes with them.
- * `ownTable`: the table of the store that is not among those that are sent.
+ * `ownTable`: the table of the store that is not among those that are sent. `group`: what makes a group whole; without
+ * it, an interruption leaves half of a large one.
  */
 export class Applier {
   readonly #store: Store;
   readonly #ownTable: TableSpec;
+  readonly #group: Group | undefined;
   #specs = new Map<string, TableSpec>();
   #steps: RowStep[] = [];
   #bytes = 0;
 
-  constructor(store: Store, ownTable = LOG_TABLE) {
+  constructor(store: Store, ownTable = LOG_TABLE, group?: Group) {
     this.#store = store;
     this.#ownTable = ownTable;
+    this.#group = group;
   }
 
   /** Applies a message. Resolves with true at the end of a group, when all of it is durable. */
@@ -37,7 +42,7 @@ export class Applier {
         return false;
       case 'touched':
         for (const row of message.rows) await this.#addRow(row);
-        if (this.#steps.length >= MAX_STEPS || this.#bytes >= MAX_BYTES) await this.flush();
+        if (this.#bytes >= MAX_BYTES) await this.flush();
         return false;
       case 'log':
         for (const { key, row } of message.entries)
@@ -45,6 +50,7 @@ export class Applier {
         return false;
       case 'end':
         await this.flush();
+        await this.#group?.end();
         return true;
       default:
         return false;
@@ -56,14 +62,16 @@ export class Applier {
     const steps = this.#steps;
     this.#steps = [];
     this.#bytes = 0;
-    if (steps.length > 0) await this.#store.commit({ steps, decisive: 0, unlogged: true });
+    if (steps.length > 0) await this.#apply({ steps });
+  }
+
+  async #apply(part: Part): Promise<void> {
+    await (this.#group ? this.#group.add(part) : applyPart(this.#store, part, this.#ownTable));
   }
 
   async #setTables(specs: readonly TableSpec[]): Promise<void> {
     await this.flush();
-    const kept = new Set([this.#ownTable.name, ...specs.map(({ name }) => name)]);
-    for (const { name } of await this.#store.tables()) if (!kept.has(name)) await this.#store.dropTable(name);
-    for (const spec of [this.#ownTable, ...specs]) await this.#store.createTable(spec);
+    await this.#apply({ specs });
     this.#specs = new Map(specs.map((spec) => [spec.name, spec]));
   }
 
@@ -86,7 +94,7 @@ export class Applier {
   async #addRow({ table, key, kind, names, put }: TouchedRow): Promise<void> {
     const spec = this.#specs.get(table);
     if (!spec) return;
-    this.#bytes += put.length;
+    this.#bytes += STEP_BYTES + key.length + put.length;
     const cells = unpackRow(put);
     if (spec.suffixBytes !== undefined) {
       this.#steps.push(cells.length > 0 ? { table, key, put: [MARK] } : { table, key, deleteRow: true });

@@ -3,6 +3,7 @@ import { ExtendedOid } from '../protocol/oids.js';
 import type { Store } from '../store/contract.js';
 import { Applier } from './applier.js';
 import { candidates, connectTo, request as sendRequest } from './asking.js';
+import { finishGroup, Group } from './group.js';
 import { lastEntry, readHistory, timeOfEntry } from './history.js';
 import type { LdapClient } from './ldap-client.js';
 import type { ReplicateRequest } from './primary.js';
@@ -77,6 +78,7 @@ export class Follower {
    */
   async run(signal: AbortSignal, untilCopied = false): Promise<void> {
     if (this.#hasCopy) {
+      await finishGroup(this.#store);
       const position = await lastEntry(this.#store);
       this.#setStatus({ position, last: position, asOf: await timeOfEntry(this.#store, position) });
     }
@@ -187,8 +189,9 @@ export class Follower {
   }
 
   async #follow(client: LdapClient, url: string, untilCopied: boolean): Promise<void> {
-    const applier = new Applier(this.#store);
     const { copy } = this.#state;
+    // What interrupts a copy begins these changes anew: they need not be whole.
+    const applier = new Applier(this.#store, undefined, copy ? undefined : new Group(this.#store));
     const last = await lastEntry(this.#store);
     const position = copy ? BigInt(copy.start) : last;
     const request = { position, terms: await this.#terms() };
