@@ -5,7 +5,7 @@ import { EMPTY, MARK, unpackRow } from '../store/row.js';
 import { cellChanges } from '../store/row-edit.js';
 import { isGuardFailure } from '../store/store-error.js';
 import { applyPart, type Group, type Part } from './group.js';
-import type { Message, TouchedRow } from './wire.js';
+import type { Message, TableList, TouchedRow } from './wire.js';
 
 /** Steps of so many bytes are one transaction, so that memory is bounded. */
 const MAX_BYTES = 8 * 1024 * 1024;
@@ -35,7 +35,7 @@ export class Applier {
   async apply(message: Message): Promise<boolean> {
     switch (message.kind) {
       case 'tables':
-        await this.#setTables(message.specs);
+        await this.#setTables(message);
         return false;
       case 'load':
         await this.#load(message.table, message.rows);
@@ -69,9 +69,9 @@ export class Applier {
     await (this.#group ? this.#group.add(part) : applyPart(this.#store, part, this.#ownTable));
   }
 
-  async #setTables(specs: readonly TableSpec[]): Promise<void> {
+  async #setTables({ specs, births }: TableList): Promise<void> {
     await this.flush();
-    await this.#apply({ specs });
+    await this.#apply({ specs, ...(births && { births }) });
     this.#specs = new Map(specs.map((spec) => [spec.name, spec]));
   }
 

@@ -1,13 +1,15 @@
 import { appendFileSync, createReadStream, existsSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import type { PlanStep, Store, TableSpec } from '../store/contract.js';
+import { indexBirths } from '../partition/index/index-admin.js';
+import type { PlanStep, Store } from '../store/contract.js';
 import { LOG_TABLE } from '../store/log.js';
 import { lastEntry } from './history.js';
 import { decodePlain, encodePlain } from './plain.js';
+import type { TableList } from './wire.js';
 
 /** A part of a group of changes, which is applied at once: the tables that there are, or steps of one transaction. */
-export type Part = { readonly specs: readonly TableSpec[] } | { readonly steps: readonly PlanStep[] };
+export type Part = TableList | { readonly steps: readonly PlanStep[] };
 
 /** Its first line is the number of the last entry of the log before the group, each further one a part, as JSON. */
 const fileIn = (folder: string): string => join(folder, 'replica.group');
@@ -20,7 +22,9 @@ export function hasHalfGroup(folder: string): boolean {
 /** Applies a part. `ownTable`: the table that is not among `specs`. */
 export async function applyPart(store: Store, part: Part, ownTable = LOG_TABLE): Promise<void> {
   if ('steps' in part) return store.commit({ steps: part.steps, decisive: 0, unlogged: true });
-  const kept = new Set([ownTable.name, ...part.specs.map(({ name }) => name)]);
+  const births = part.births && (await indexBirths(store));
+  const same = part.specs.filter(({ name }) => part.births?.[name] === births?.[name]);
+  const kept = new Set([ownTable.name, ...same.map(({ name }) => name)]);
   for (const { name } of await store.tables()) if (!kept.has(name)) await store.dropTable(name);
   for (const spec of [ownTable, ...part.specs]) await store.createTable(spec);
 }

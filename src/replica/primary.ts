@@ -7,7 +7,7 @@ import { batchesOf } from '../store/maybe.js';
 import { EMPTY } from '../store/row.js';
 import { gapAfter, lastEntry, readHistory, refusalOf } from './history.js';
 import { decodePlain } from './plain.js';
-import { copyMessages, sendChanges, sendTouched, tablesOf } from './sender.js';
+import { copyMessages, sendChanges, sendTouched, tableNames, tablesOf } from './sender.js';
 import { fencedText, type ReplicaState, readState, roleOf, writeReplicaState } from './state-file.js';
 import { encodeMessage, type Refusal, type ServerState, type Term } from './wire.js';
 
@@ -178,7 +178,7 @@ export class Primary {
     return {
       role: roleOf(this.#role),
       terms,
-      tables: (await tablesOf(this.#store)).map(({ name }) => name),
+      tables: await tableNames(this.#store),
       last: await lastEntry(this.#store),
     };
   }

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { indexBirths } from '../partition/index/index-admin.js';
 import { META_TABLE } from '../partition/model/tables.js';
 import type { Cell, LoadRow, Reader, Store, TableSpec } from '../store/contract.js';
 import { entryTimeMs, LOG_TABLE, readTouches, type Touch } from '../store/log.js';
@@ -64,6 +65,12 @@ type CopyMessage =
   | Extract<Message, { kind: 'touched' }>
   | (Extract<Message, { kind: 'load' }> & { readonly rowCount: number });
 
+/** Returns the names of these tables, those of indexes with their births. */
+export async function tableNames(store: Store): Promise<string[]> {
+  const births = await indexBirths(store);
+  return (await tablesOf(store)).map(({ name }) => `${name} ${births[name] ?? ''}`);
+}
+
 /** Returns the tables that a replica has, the log aside, in the order of their names. */
 export async function tablesOf(store: Pick<Store, 'tables'>): Promise<TableSpec[]> {
   return (await store.tables()).filter(({ name }) => name !== LOG_TABLE.name);
@@ -122,7 +129,7 @@ export async function* sendChanges(
   /** All entries up to here are sent; on HBase numbers have gaps. */
   let seen = position;
   const longestWaitMs = store.supports.snapshot ? LONGEST_WAIT_MS : LONGEST_WAIT_MS * 20;
-  let specText = '';
+  let tables: Buffer | undefined;
   let waitMs = SHORTEST_WAIT_MS;
   let aliveAt = 0;
   while (!signal.aborted) {
@@ -146,12 +153,9 @@ export async function* sendChanges(
     }
     // Counters that front ends hold are in their rows then.
     await store.waitUntilQuiet?.();
-    const specs = await tablesOf(store);
-    if (JSON.stringify(specs) !== specText) {
-      specText = JSON.stringify(specs);
-      yield encodeMessage({ kind: 'tables', specs });
-    }
     for await (const message of sendGroup(store, sent, last)) {
+      if (message.isTables && tables?.equals(message.bytes)) continue;
+      if (message.isTables) tables = message.bytes;
       yield message.bytes;
       sent = message.position ?? sent;
       waitMs = SHORTEST_WAIT_MS;
@@ -162,7 +166,8 @@ export async function* sendChanges(
 }
 
 /**
- * Yields one group: the rows that entries of the log behind `sent` have touched, as they are now, then these entries.
+ * Yields one group: the tables, the rows that entries of the log behind `sent` have touched, as they are now, then these
+ * entries.
  * With a snapshot the group has all entries up to its moment, so that a replica goes from one state of the primary to
  * another.
  */
@@ -170,7 +175,7 @@ async function* sendGroup(
   store: Store,
   sent: bigint,
   settled: bigint,
-): AsyncGenerator<{ readonly bytes: Buffer; readonly position?: bigint }> {
+): AsyncGenerator<{ readonly bytes: Buffer; readonly isTables?: boolean; readonly position?: bigint }> {
   const reader = store.supports.snapshot ? store.snapshot() : undefined;
   try {
     const source = reader ?? store;
@@ -186,6 +191,9 @@ async function* sendGroup(
     }
     const lastEntry = entries.at(-1);
     if (!lastEntry) return;
+    // Read after the entries: each table that these touch is there, or dropped, and each index as old as its rows.
+    const births = await indexBirths(source);
+    yield { bytes: encodeMessage({ kind: 'tables', specs: await tablesOf(store), births }), isTables: true };
     for await (const rows of inMessages(readTouched(source, store, touches)))
       yield { bytes: encodeMessage({ kind: 'touched', rows }) };
     for (let i = 0; i < entries.length; i += GROUP_ENTRIES)

@@ -20,8 +20,14 @@ export interface StreamPosition {
   readonly nowMs: number;
 }
 
+/** The tables of a directory. `births`: those of indexes (`indexBirths`), by table; absent where none was made anew. */
+export interface TableList {
+  readonly specs: readonly TableSpec[];
+  readonly births?: Readonly<Record<string, string>>;
+}
+
 export type Message =
-  | { readonly kind: 'tables'; readonly specs: readonly TableSpec[] }
+  | ({ readonly kind: 'tables' } & TableList)
   /** Rows of one table of a copy. `lastKey`: the copy goes on behind it; undefined: the table is complete. */
   | {
       readonly kind: 'load';
@@ -50,6 +56,7 @@ export interface Term {
 export interface ServerState {
   readonly role: 'primary' | 'fenced' | 'replica';
   readonly terms: readonly Term[];
+  /** As `tableNames`. */
   readonly tables: readonly string[];
   /** Number of the last entry of its log. */
   readonly last: bigint;

@@ -106,7 +106,7 @@ for (const engine of ENGINES.filter((name) => name !== 'delayed')) {
       seeded(async (random) => {
         const { store: source, folder: sourceFolder } = await openStore(engine);
         const target = await openLmdbStore(join(folder, `target-${engine}`), { create: true });
-        for (const spec of [ROWS, INDEX, APPENDED]) await source.createTable(spec);
+        for (const spec of [META_TABLE, ROWS, INDEX, APPENDED]) await source.createTable(spec);
         for (let i = 0; i < 40; i++) await change(source, random);
         await source.createTable(LOG_TABLE);
         await source.commit({ steps: [stepOf(random), { table: 'changes', append: [MARK] }], decisive: 0 });
@@ -142,11 +142,11 @@ for (const engine of ENGINES.filter((name) => name !== 'delayed')) {
             !line.startsWith('replica_log ') || BigInt(`0x${line.split(' ')[1]}`) > start;
           expect(ours.filter(isLater).join('\n')).to.equal(theirs.filter(isLater).join('\n'));
         }
-        expect((await tablesOf(target)).map(({ name }) => name)).to.deep.equal(['changes', 'rows', 'words']);
+        expect((await tablesOf(target)).map(({ name }) => name)).to.deep.equal(['changes', 'meta', 'rows', 'words']);
         await target.commit({ steps: [{ table: 'changes', append: [MARK] }], decisive: 0 });
         const own = await lastNumber(target, 'changes');
         expect(Number(own - (await lastNumber(source, 'changes')))).to.equal(1);
-        for (const { name } of [ROWS, INDEX, APPENDED, LOG_TABLE]) await source.dropTable(name);
+        for (const { name } of [META_TABLE, ROWS, INDEX, APPENDED, LOG_TABLE]) await source.dropTable(name);
         if (sourceFolder) rmSync(sourceFolder, { recursive: true, force: true });
         await Promise.all([source.close(), target.close()]);
       }));

@@ -187,7 +187,10 @@ describe('replica: hand-over', () => {
       await client.del(HANA);
     });
     await replace(p, `uid=hopper,${PEOPLE}`, 'description', 'one', 'two');
+    // The rows of a dropped index change without the log.
+    await rowanDoes(['index', 'drop', 'mail', '--data', pair.folders.p]);
     await replace(p, ADA, 'mail');
+    await rowanDoes(['index', 'add', 'mail', '--substring', '--data', pair.folders.p]);
     await replace(p, ADA, 'userPassword', 'new secret');
     p.process.kill('SIGKILL');
     await exited(p.process);

@@ -9,6 +9,7 @@ import { grant, readHistory, revoke } from '../../replica/history.js';
 import { urlProblem } from '../../replica/ldap-client.js';
 import { replicaDn, replicaName } from '../../replica/primary.js';
 import { divergenceFrom, turnBack } from '../../replica/rejoin.js';
+import { tableNames } from '../../replica/sender.js';
 import { readReplicaState, readState, writeReplicaState } from '../../replica/state-file.js';
 import { hashPolicyOf } from '../../server/passwords/hash-policy.js';
 import type { Store } from '../../store/contract.js';
@@ -169,10 +170,10 @@ async function rejoin({ ldif, dryRun, ...flags }: RejoinFlags, command: Command)
   // Whatever interrupts the next steps, the folder is copied anew then.
   writeReplicaState(folder, { ...access, copy: { start: '0' } });
   const store = await openStore(folder, config, { create: false, anyRole: true });
-  const tables = new Set((await store.tables()).map((spec) => spec.name));
+  const tables = new Set(await tableNames(store));
   const client = await connectTo(primary.url, access);
   try {
-    // Rows of an index that was dropped here are in no log.
+    // Rows of an index that was dropped here, or made anew on either side, are in no log.
     if (primary.state.tables.every((table) => tables.has(table))) {
       await turnBack(store, client, divergence);
       const start = String(divergence.from - 1n);

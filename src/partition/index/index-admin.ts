@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Schema } from '../../schema/schema.js';
 import type { AttributeType } from '../../schema/schema-types.js';
-import type { Cell, Guard, RowStep } from '../../store/contract.js';
+import type { Cell, Guard, Reader, RowStep } from '../../store/contract.js';
 import { isPromise } from '../../store/maybe.js';
 import { cellValue, unpackRow } from '../../store/row.js';
 import { guardsHold, StoreError } from '../../store/store-error.js';
@@ -23,11 +23,13 @@ import { retryWithFreshState, type WriteContext } from '../write/context.js';
  * Key of the row `building` of table meta. For each index that is being built or dropped the row holds `OID:claim`, 8
  * bytes of time and 8 random bytes. The holder of the claim may create and drop the table, and builds the index. A new
  * build replaces the claim, so the guards of the former builder fail. A claim with time 0 was released: other processes
- * need not wait, and the table of an unlisted index must be dropped. `OID:at` is the last entryUUID done.
+ * need not wait, and the table of an unlisted index must be dropped. `OID:at` is the last entryUUID done. `OID:born` is the
+ * claim with which the table was created: a replica empties the table of an index that was dropped and added again.
  */
 export const BUILD_KEY = Buffer.from('building');
 export const claimQualifier = (oid: string) => Buffer.from(`${oid}:claim`);
 export const cursorQualifier = (oid: string) => Buffer.from(`${oid}:at`);
+const birthQualifier = (oid: string) => Buffer.from(`${oid}:born`);
 
 /** Milliseconds after which the claim of an unlisted index counts as abandoned by a process that died. */
 const CLAIM_MS = 60_000;
@@ -135,7 +137,7 @@ async function registerIndex(
       ...indexRecords(context).filter(({ oid }) => oid !== type.oid),
       { oid: type.oid, substring, ready: false, ...(isMade && { made: true }), ...(rebuilt && { rebuilt }) },
     ],
-    [claimedStep(type.oid, claim)],
+    [claimedStep(type.oid, claim, [{ family: 0, qualifier: birthQualifier(type.oid), value: claim }])],
   );
 }
 
@@ -275,6 +277,16 @@ export function claimedStep(oid: string, claim: Buffer, put: readonly Cell[] = [
     guards: [{ op: 'equals', family: 0, qualifier: claimQualifier(oid), value: claim }],
     put,
   };
+}
+
+/** Returns `OID:born` of all indexes, in hex, by table. */
+export async function indexBirths(reader: Pick<Reader, 'get'>): Promise<Readonly<Record<string, string>>> {
+  const row = await reader.get(META_TABLE.name, BUILD_KEY);
+  const births = (row ? unpackRow(row) : []).flatMap(({ qualifier, value }) => {
+    const oid = /^([\d.]+):born$/.exec(qualifier.toString('latin1'))?.[1];
+    return oid === undefined ? [] : [[indexTable(oid).name, value.toString('hex')] as const];
+  });
+  return Object.fromEntries(births);
 }
 
 async function buildRow(context: WriteContext): Promise<Buffer | undefined> {
