@@ -138,7 +138,7 @@ export class Primary {
       writeReplicaState(folder, { ...state, heldUntil: undefined });
     if (folder === undefined || ours.length === 0 || term <= ours.at(-1)!.term) return;
     if (roleOf(state) !== 'primary' && !(state?.newer && term > state.newer.term)) return;
-    const newer = { term, toldBy: name, urls: urls ?? [] };
+    const newer = { term, toldBy: name, since: state?.newer?.since ?? Date.now(), urls: urls ?? [] };
     writeReplicaState(folder, { ...(state ?? NO_STATE), role: 'fenced', newer });
   }
 

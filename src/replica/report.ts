@@ -2,6 +2,7 @@ import type { Store } from '../store/contract.js';
 import { Follower, type ReplicaStatus } from './follower.js';
 import { lastEntry, timeOfEntry } from './history.js';
 import type { FollowerStatus, Primary } from './primary.js';
+import { fencedText, readState } from './state-file.js';
 
 /** A primary in reach tells at least this often that it is alive, in ms. */
 const HEARD_MS = 5000;
@@ -42,12 +43,20 @@ export async function reportFollowers(store: Store, answers: readonly Replicatio
 /** Describes the role of this server and how far each replica is, in lines for people. */
 export async function describeReplication(store: Store, answers: readonly ReplicationAnswer[]): Promise<string[]> {
   const follows = answers.find((answer) => answer.follows)?.follows;
-  const lines = follows ? describeReplica(follows) : [`primary, last change ${await lastEntry(store)}`];
+  const lines = follows ? describeReplica(follows) : [await describePrimary(store)];
   for (const { name, isConnected, seenAt, changes, seconds } of await reportFollowers(store, answers)) {
     const state = isConnected ? 'follows' : `was here until ${new Date(seenAt).toISOString()}`;
     lines.push(`replica ${name}: ${state}, ${changes} changes behind (${seconds.toFixed(1)} s)`);
   }
   return lines;
+}
+
+async function describePrimary(store: Store): Promise<string> {
+  const state = store.folder === undefined ? undefined : readState(store.folder);
+  const last = `last change ${await lastEntry(store)}`;
+  if (state?.role !== 'fenced') return `primary, ${last}`;
+  const since = state.newer?.since === undefined ? '' : ` since ${new Date(state.newer.since).toISOString()}`;
+  return `fenced${since}, ${last}: ${fencedText(state)}`;
 }
 
 function describeReplica(status: ReplicaStatus): string[] {

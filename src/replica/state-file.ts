@@ -31,6 +31,8 @@ export interface NewerTerm {
   readonly term: number;
   /** Name of the replica that has told it. */
   readonly toldBy: string;
+  /** When, in ms since 1970. */
+  readonly since?: number | undefined;
   /** URLs of its primary, if known. */
   readonly urls: readonly string[];
 }

@@ -161,6 +161,8 @@ describe('replica: hand-over', () => {
     expect(await refusal(p)).to.match(/^52 .*term 2 at ldapi:.*rowan replica rejoin/);
     const ready = await fetch(`${/http:\S+/.exec(p.ready)![0]}/ready`);
     expect(`${ready.status} ${await ready.text()}`).to.match(/^503 not ready: .*term 2/);
+    const status = await rowanDoes(['replica', 'status', '--data', pair.folders.p]);
+    expect(status).to.match(/^fenced since \d{4}-\S+, last change \d+: .*term 2 at ldapi:/);
     await p.stop();
     p = await pair.serve('p');
     expect(await refusal(p)).to.match(/^52 .*rowan replica rejoin/);
