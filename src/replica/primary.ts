@@ -52,6 +52,12 @@ export interface ReplicateRequest {
   readonly entries?: readonly Buffer[];
 }
 
+/** Name of a replica, and number of its connection. */
+interface Follow {
+  readonly name: string;
+  readonly connection: number;
+}
+
 /** A replica that follows now, or has followed since the start of this process. */
 export interface FollowerStatus {
   readonly name: string;
@@ -65,10 +71,11 @@ export interface FollowerStatus {
 /** The side of a primary: sends the tables and the log to replicas, and knows how far each one is. */
 export class Primary {
   readonly #store: Store;
-  readonly #followers = new Map<string, FollowerStatus>();
-  /** The stream of each replica that was begun last. The server may learn late that an earlier one has ended. */
-  readonly #streams = new Map<string, AbortSignal>();
+  /** By the number of the connection. The server may learn late that one has ended. */
+  readonly #followers = new Map<number, FollowerStatus>();
   readonly #closing = new AbortController();
+  /** Called when a replica begins to follow while another connection follows with its name. */
+  onSharedName: ((name: string) => void) | undefined;
 
   constructor(store: Store) {
     this.#store = store;
@@ -89,13 +96,17 @@ export class Primary {
     return [...this.#followers.values()];
   }
 
-  acknowledge(name: string, position: bigint): void {
-    const isConnected = this.#followers.get(name)?.isConnected ?? false;
-    this.#followers.set(name, { name, isConnected, position: String(position), seenAt: Date.now() });
+  acknowledge(connection: number, position: bigint): void {
+    const known = this.#followers.get(connection);
+    if (known) this.#followers.set(connection, { ...known, position: String(position), seenAt: Date.now() });
   }
 
   /** Yields the messages for a replica, until `signal` is aborted or the server ends. */
-  async *messages(name: string, value: Buffer | undefined, signal: AbortSignal): AsyncGenerator<Buffer> {
+  async *messages(
+    { name, connection }: Follow,
+    value: Buffer | undefined,
+    signal: AbortSignal,
+  ): AsyncGenerator<Buffer> {
     const request = parseRequest(value);
     const { position, terms, copy, ask, entries } = request;
     this.#noteTerm(name, terms, request.urls, (await readHistory(this.#store)).terms);
@@ -115,7 +126,7 @@ export class Primary {
     }
     const until = AbortSignal.any([signal, this.#closing.signal]);
     if (copy) yield* this.#copy(copy, until);
-    else yield* this.#follow(name, position, until);
+    else yield* this.#follow({ name, connection }, position, until);
   }
 
   async #refusal({ position, terms, copy }: ReplicateRequest): Promise<Refusal | undefined> {
@@ -201,10 +212,10 @@ export class Primary {
     }
   }
 
-  async *#follow(name: string, position: bigint, until: AbortSignal): AsyncGenerator<Buffer> {
+  async *#follow({ name, connection }: Follow, position: bigint, until: AbortSignal): AsyncGenerator<Buffer> {
     const status = { name, position: String(position), isConnected: true, seenAt: Date.now() };
-    this.#streams.set(name, until);
-    this.#followers.set(name, status);
+    if (this.#forgetEnded(name)) this.onSharedName?.(name);
+    this.#followers.set(connection, status);
     const checkRight = async (): Promise<void> => {
       if (!(await this.grantOf(name))) throw new LdapError('insufficientAccessRights', `${name} may follow no longer`);
       const refusal = this.#fencedRefusal();
@@ -213,9 +224,16 @@ export class Primary {
     try {
       yield* sendChanges(this.#store, position, { signal: until, checkRight });
     } finally {
-      const known = this.#followers.get(name) ?? status;
-      if (this.#streams.get(name) === until) this.#followers.set(name, { ...known, isConnected: false });
+      this.#followers.set(connection, { ...(this.#followers.get(connection) ?? status), isConnected: false });
+      if (this.followers().some((one) => one.name === name && one.isConnected)) this.#forgetEnded(name);
     }
+  }
+
+  /** Forgets the connections of a replica that have ended. Returns whether there are others. */
+  #forgetEnded(name: string): boolean {
+    const known = [...this.#followers].filter(([, one]) => one.name === name);
+    for (const [connection, { isConnected }] of known) if (!isConnected) this.#followers.delete(connection);
+    return known.some(([, { isConnected }]) => isConnected);
   }
 
   /** Ends all streams. */

@@ -27,10 +27,18 @@ export function secondsBehind({ url, asOf, seenAt }: ReplicaStatus): number {
 /** A replica, and how far it is behind this server. `seconds`: age of the first change that it lacks. */
 export type FollowerReport = FollowerStatus & { readonly changes: number; readonly seconds: number };
 
-/** Returns the replicas that all processes know, each once, in the order of their names. */
+/**
+ * Returns the replicas that all processes know, in the order of their names. Of several that follow with one name, the
+ * second is `NAME (2)`.
+ */
 export async function reportFollowers(store: Store, answers: readonly ReplicationAnswer[]): Promise<FollowerReport[]> {
-  const known = answers.flatMap(({ replicas = [] }) => replicas);
-  const byName = new Map(known.sort((a, b) => +a.isConnected - +b.isConnected).map((one) => [one.name, one]));
+  const known = answers.flatMap(({ replicas = [] }) => replicas).sort((a, b) => +b.isConnected - +a.isConnected);
+  const byName = new Map<string, FollowerStatus>();
+  for (const one of known) {
+    let { name } = one;
+    for (let i = 2; byName.has(name) && one.isConnected; i++) name = `${one.name} (${i})`;
+    if (!byName.has(name)) byName.set(name, { ...one, name });
+  }
   const last = await lastEntry(store);
   const reports = [...byName.values()].map(async (status) => {
     const changes = Number(last - BigInt(status.position));

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { ADA, ADMIN, PASSWORD, PEOPLE, rowan, rowanDoes, Sandbox, SUFFIX } from '../cli/rowan.js';
+import { ADA, ADMIN, heard, PASSWORD, PEOPLE, rowan, rowanDoes, Sandbox, SUFFIX } from '../cli/rowan.js';
 import { addPerson, personDn, read, replace } from '../cli/workers.js';
 import type { RawClient } from '../server/raw-client.js';
 import { contentOf, Machine } from './servers.js';
@@ -128,6 +128,20 @@ describe('replica: a second machine', () => {
     );
     for (const { data } of [first, second])
       expect(await rowanDoes(['check', '--data', data])).to.include('no breach found');
+  });
+
+  it('is another row when a second server follows with its name, and the log of the primary warns', async () => {
+    const third = new Machine(sandbox, 'third');
+    const access = ['--name', 'second', '--password-file', sandbox.path('second.password')];
+    const warned = heard(first.server.process, 'two connections follow with one name');
+    await rowanDoes(['replica', 'init', '--data', third.data, '--of', first.socketUrl, ...access]);
+    await third.start();
+    await warned;
+    await first.says('replica second (2): follows, 0 changes behind');
+    expect(await first.status()).to.include('replica second: follows, 0 changes behind');
+    await third.stop();
+    while ((await first.status()).includes('(2)'));
+    expect(await first.status()).to.include('replica second: follows, 0 changes behind');
   });
 
   it('follows no longer without the grant', async () => {

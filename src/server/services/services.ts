@@ -130,6 +130,7 @@ export function createServices(
   const encoder = new EntryEncoder(partition.descriptions, partition);
   const hashing = new PasswordHashing(schema, config, log);
   const primary = new Primary(partition.store);
+  primary.onSharedName = (replica) => log.warn({ replica }, 'two connections follow with one name: grant each its own');
   const services = {
     partition,
     schema,

@@ -18,11 +18,12 @@ function requireReplica({ session }: Context): string {
 export async function replicate(context: Context, { value }: ExtendedRequest, reply: SearchReply): Promise<Outcome> {
   const name = requireReplica(context);
   const { intermediate } = reply;
+  const connection = context.session.connectionNumber;
   if (!intermediate) throw new LdapError('unwillingToPerform', 'this server sends no intermediate responses');
   const controller = new AbortController();
   const forget = context.onAbortWhileWaiting(() => controller.abort());
   try {
-    for await (const message of context.services.primary.messages(name, value, controller.signal))
+    for await (const message of context.services.primary.messages({ name, connection }, value, controller.signal))
       await intermediate(ExtendedOid.replicate, message);
     return SUCCESS;
   } finally {
@@ -33,7 +34,8 @@ export async function replicate(context: Context, { value }: ExtendedRequest, re
 export async function acknowledge(context: Context, { value }: ExtendedRequest): Promise<Outcome> {
   const position = value?.toString('latin1') ?? '';
   if (!/^\d{1,20}$/.test(position)) throw new LdapError('protocolError', 'an acknowledgement is a number of the log');
-  context.services.primary.acknowledge(requireReplica(context), BigInt(position));
+  requireReplica(context);
+  context.services.primary.acknowledge(context.session.connectionNumber, BigInt(position));
   return SUCCESS;
 }
 
