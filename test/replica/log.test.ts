@@ -2,9 +2,10 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { trimChanges } from '../../src/partition/feed/history.js';
 import { META_TABLE } from '../../src/partition/model/tables.js';
 import { Applier } from '../../src/replica/applier.js';
-import { grant, lastEntry, readHistory, refusalOf } from '../../src/replica/history.js';
+import { gapAfter, grant, lastEntry, readHistory, refusalOf } from '../../src/replica/history.js';
 import { copyMessages, sendChanges, sendTouched, tablesOf } from '../../src/replica/sender.js';
 import { decodeMessage, encodeMessage } from '../../src/replica/wire.js';
 import type { Cell, LoadRow, PlanStep, Store, TableSpec } from '../../src/store/contract.js';
@@ -143,6 +144,11 @@ for (const engine of ENGINES.filter((name) => name !== 'delayed')) {
           expect(ours.filter(isLater).join('\n')).to.equal(theirs.filter(isLater).join('\n'));
         }
         expect((await tablesOf(target)).map(({ name }) => name)).to.deep.equal(['changes', 'meta', 'rows', 'words']);
+        const entries = await keysOf(source.scan(LOG_TABLE.name, {}, { keysOnly: true }));
+        const [far, near] = [entries.at(-4)!.readBigUInt64BE(), entries.at(-2)!.readBigUInt64BE()];
+        await trimChanges(source, Date.now() + 1000, undefined, LOG_TABLE.name);
+        expect(await gapAfter(source, near)).to.equal(undefined);
+        expect(await gapAfter(source, far)).to.include({ reason: 'behind' });
         await target.commit({ steps: [{ table: 'changes', append: [MARK] }], decisive: 0 });
         const own = await lastNumber(target, 'changes');
         expect(Number(own - (await lastNumber(source, 'changes')))).to.equal(1);

@@ -24,7 +24,7 @@ export async function latestCsn(store: Store): Promise<string | undefined> {
 /**
  * Removes the change records from before `beforeMs` (ms since 1970), but not the last: it has the latest entryCSN. With
  * the table of the log its entries, but not the last: its number is the position of the server. Replicas trim their
- * own.
+ * own. Where numbers have gaps, the last old entry stays, too: whoever is at its number lacks nothing.
  */
 export async function trimChanges(
   store: Store,
@@ -36,6 +36,8 @@ export async function trimChanges(
   if (unlogged && !(await store.tables()).some(({ name }) => name === table)) return 0;
   const timeOf = unlogged ? entryTimeMs : recordTimeMs;
   const [lastKey] = await keysOf(store.scan(table, {}, { reverse: true, limit: 1, keysOnly: true }));
+  const hasGaps = unlogged && !store.supports.snapshot;
+  let heldKeys: Buffer[] = [];
   let trimmedCount = 0;
   if (lastKey === undefined) return trimmedCount;
   for await (const { keys, rows } of batchesOf(store.scan(table, { to: lastKey }))) {
@@ -43,9 +45,11 @@ export async function trimChanges(
     // Only whole beginnings are removed, so that whoever knows a kept record has all behind it.
     const youngIndex = rows.findIndex((row) => timeOf(row!) >= beforeMs);
     const oldKeys = youngIndex < 0 ? keys : keys.slice(0, youngIndex);
-    const steps: PlanStep[] = oldKeys.map((key) => ({ table, key, deleteRow: true }));
+    const keysToRemove = [...heldKeys, ...oldKeys];
+    heldKeys = hasGaps ? keysToRemove.splice(-1) : [];
+    const steps: PlanStep[] = keysToRemove.map((key) => ({ table, key, deleteRow: true }));
     if (steps.length > 0) await store.commit({ steps: withFence(steps, piecework), decisive: 0, unlogged });
-    trimmedCount += oldKeys.length;
+    trimmedCount += keysToRemove.length;
     // Records are ordered by time: the first younger record ends the removal.
     if (oldKeys.length < keys.length) break;
   }
