@@ -24,6 +24,7 @@ npm run bench -- binds [options]   how long a bind takes that fails
 npm run bench -- fairness [options] how long a search waits beside requests at their largest
 npm run bench -- logs [options]    what the access log and scrapes of /metrics cost
 npm run bench -- memory            what a server holds beside clients that ask for more than it may keep
+npm run bench -- replica [options] what replicas and consumers cost the writes, and how fast a replica follows
 npm run bench -- flame [options]   where the time of a search goes, as a picture
 npm run bench -- profile [options] in which part of the program each row spends its time
 npm run bench -- hbase [options]   Rowan over Apache HBase on this machine
@@ -83,6 +84,7 @@ const programs = {
   fairness: './fairness.mjs',
   logs: './logs.mjs',
   memory: './memory.mjs',
+  replica: './replica.mjs',
   flame: './flame.mjs',
   profile: './profile.mjs',
   hbase: './hbase.mjs',
