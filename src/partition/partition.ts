@@ -4,7 +4,7 @@ import type { Schema } from '../schema/schema.js';
 import type { Dn } from '../schema/schema-types.js';
 import type { CellName, Maybe, Store } from '../store/contract.js';
 import { chain, isPromise } from '../store/maybe.js';
-import { packSorted, unpackRow } from '../store/row.js';
+import { EMPTY, packSorted, unpackRow } from '../store/row.js';
 import { type LoadOptions, load } from './bulk/load.js';
 import type { Directory } from './directory.js';
 import { ChangeFeed } from './feed/change-feed.js';
@@ -55,9 +55,10 @@ import {
 } from './model/tables.js';
 import type { Constraint } from './model/value-rules.js';
 import { seenRow, type Viewer } from './model/viewer.js';
+import { isWhole } from './model/wide.js';
 import { compare, compareVirtual, readById, toEntry, virtualRow } from './read/compare.js';
 import { explain } from './read/explain.js';
-import { evaluate, TRUE } from './read/filter/compiled-filter.js';
+import { type CompiledFilter, evaluate, TRUE } from './read/filter/compiled-filter.js';
 import { draftMatcher } from './read/filter/draft-matcher.js';
 import { FilterCompiler } from './read/filter/filter-compiler.js';
 import { search } from './read/run/search.js';
@@ -118,6 +119,15 @@ export interface VirtualEntry {
   readonly parent?: Node | undefined;
   readonly row: Buffer;
 }
+
+/** An entry as a viewer sees it. */
+type FoundEntry = Pick<Hit, 'id' | 'row' | 'dn' | 'sight'>;
+
+/** A stored entry for `findStored`. `isComplete`: the row is short and has all values; else it is left out. */
+export type StoredEntry = VirtualEntry & { readonly name: Dn; readonly isComplete: boolean };
+
+/** The longest row of a `StoredEntry`, in bytes. */
+const MAX_STORED_ROW = 8 * 1024;
 
 /** A directory over a store, for the server, the command line and embedding programs. */
 export class Partition implements Directory {
@@ -235,16 +245,25 @@ export class Partition implements Directory {
     return this.#translate(readById(this.context, id, large));
   }
 
-  /** Returns the present DN of an entry; undefined if the entry is gone. */
-  dnById(id: Buffer): Maybe<Buffer | undefined> {
+  /** Returns an entry as it is stored now; undefined if the entry is gone. */
+  readStored(id: Buffer): Maybe<StoredEntry | undefined> {
     const { shared, store, nodes } = this.context;
-    const head = () => store.getHead(MASTER_TABLE.name, id, true);
+    const head = () => store.getHead(MASTER_TABLE.name, id);
     return this.#translateMaybe(() =>
       chain(
         shared.readFresh(head),
-        (row) => row && chain(nodes.byIdAt(row, parentIdOffset(row)), (parent) => parent && dnOf(row, parent)),
+        (row) =>
+          row && chain(nodes.byIdAt(row, parentIdOffset(row)), (parent) => parent && this.#stored(id, row, parent)),
       ),
     );
+  }
+
+  #stored(id: Buffer, head: Buffer, parent: Node): StoredEntry {
+    const isComplete = head.length <= MAX_STORED_ROW && isWhole(head) && !largeQualifiers(head);
+    const row = isComplete ? presentRow(this.context, head) : EMPTY;
+    const dn = dnOf(head, parent);
+    const name = this.schema.parseDnBytes(dn);
+    return { id: Buffer.from(id), dn, name, row, normRdn: normRdnOf(head), parent, isComplete };
   }
 
   /** Returns entryUUID of the parent and normalized RDN, as Latin-1, of an entry; of a deleted entry its last ones. */
@@ -347,14 +366,21 @@ export class Partition implements Directory {
   }
 
   /** Evaluates the filter on a virtual entry. Returns the entry, as far as the viewer may read it, if it matches. */
-  findVirtual(
-    virtual: VirtualEntry,
-    filter: Filter,
-    viewer: Viewer,
-  ): Pick<Hit, 'id' | 'row' | 'dn' | 'sight'> | undefined {
+  findVirtual(virtual: VirtualEntry, filter: Filter, viewer: Viewer): FoundEntry | undefined {
+    return this.#findRow(virtual, this.context.compiler.compile(filter, viewer).filter, viewer);
+  }
+
+  /** Like `findVirtual`, for a stored entry. `unknown`: only a search can tell. */
+  findStored(stored: StoredEntry, filter: Filter, viewer: Viewer): FoundEntry | 'unknown' | undefined {
+    const { filter: compiled, inputs } = this.context.compiler.compile(filter, viewer);
+    const { needsSubordinates, needsGroups, needsDirectGroups, needsLockTimes, chains } = inputs;
+    const needsMore = needsSubordinates || needsGroups || needsDirectGroups || needsLockTimes || chains.length > 0;
+    return stored.isComplete && !needsMore ? this.#findRow(stored, compiled, viewer) : 'unknown';
+  }
+
+  #findRow(virtual: VirtualEntry, compiled: CompiledFilter, viewer: Viewer): FoundEntry | undefined {
     const sight = viewer.sightOf?.({ ...virtual, parent: virtual.parent ?? ROOT });
     if (viewer.sightOf && !sight) return undefined;
-    const { filter: compiled } = this.context.compiler.compile(filter, viewer);
     const row = seenRow(this.descriptions, virtual.row, sight, 'search');
     const candidate = {
       row,

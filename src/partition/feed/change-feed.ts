@@ -1,5 +1,7 @@
+import { BoundedMap } from '../../cache/bounded-map.js';
 import { LdapError } from '../../ldap/ldap-error.js';
-import type { Store } from '../../store/contract.js';
+import type { Maybe, Store } from '../../store/contract.js';
+import { isPromise } from '../../store/maybe.js';
 import { toLdapError } from '../model/store-errors.js';
 import {
   type ChangePosition,
@@ -16,6 +18,8 @@ const POLL_MS = 250;
 const COLLECT_MS = 10;
 /** The most records that are kept for followers. A follower that is further behind is refused. */
 const MAX_RECENT = 10_000;
+/** The most entries of which a read is kept for other followers. */
+const MAX_READS = 1000;
 /** The most records in a group. */
 const MAX_GROUP = 500;
 
@@ -36,6 +40,8 @@ export class ChangeFeed {
   #recent: NumberedChange[] = [];
   #start = 0n;
   #end: ChangePosition = { number: 0n, csn: undefined };
+  /** What followers have read of entries, and the number of the last change that was known before the read. */
+  readonly #reads = new BoundedMap<string, { readonly number: bigint; readonly value: unknown }>(MAX_READS, 'oldest');
   #followerCount = 0;
   /** Followers that wait for records. */
   #waiters: (() => void)[] = [];
@@ -112,6 +118,20 @@ export class ChangeFeed {
     }
   }
 
+  /**
+   * Returns what `read` returns, or what it has returned to another follower since the change `number`. `key`: of an
+   * entry, the same for all followers. Followers that learn of a change together read the entry once.
+   */
+  share<T>(key: string, number: bigint, read: () => Maybe<T>): Maybe<T> {
+    const known = this.#reads.get(key);
+    if (known && known.number >= number) return known.value as Maybe<T>;
+    const knownEnd = this.#end.number;
+    const value = read();
+    this.#reads.set(key, { number: knownEnd, value });
+    if (isPromise(value)) value.catch(() => this.#reads.delete(key));
+    return value;
+  }
+
   /** Called after a commit of this process. */
   noteCommit(): void {
     if (this.#followerCount > 0) this.#collectTimer ??= setTimeout(() => this.#read(), COLLECT_MS).unref();
@@ -153,6 +173,7 @@ export class ChangeFeed {
   close(): void {
     clearInterval(this.#pollTimer);
     this.#pollTimer = undefined;
+    this.#reads.clear();
     this.#restartAt(this.#end);
   }
 }

@@ -3,7 +3,7 @@ import { decodeBefore } from '../../partition/model/before-image.js';
 import { UUID_BYTES } from '../../partition/model/tables.js';
 import { ancestorOf } from '../../schema/dn.js';
 import type { Dn } from '../../schema/schema-types.js';
-import type { Services } from '../services/services.js';
+import type { FollowedSearch } from './followed-search.js';
 
 /** An entry that changes have changed, perhaps several times. */
 export interface ChangedEntry {
@@ -42,7 +42,8 @@ export class ChangedEntries {
    * before those below it, and one that gives up a name before one that takes it. Where entries exchange names, one is
    * deleted first.
    */
-  async takeInOrder({ partition, schema }: Services): Promise<ChangedEntry[]> {
+  async takeInOrder(search: FollowedSearch): Promise<ChangedEntry[]> {
+    const { partition } = search.context.services;
     const entries = [...this.#entriesById.values()];
     this.#entriesById.clear();
     const places = new Map<ChangedEntry, string>();
@@ -52,8 +53,7 @@ export class ChangedEntries {
     const leavers = new Map<string, ChangedEntry[]>();
     for (const entry of entries) {
       const { id, isNew, isDeleted, renames } = entry;
-      const dn = isDeleted ? undefined : await partition.dnById(id);
-      const name = dn && schema.parseDnBytes(dn);
+      const name = isDeleted ? undefined : (await search.readStored(id))?.name;
       if (name) {
         names.set(entry, name);
         byName.set(keyOf(name), entry);

@@ -2,6 +2,7 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import type { ChangeGroup } from '../../partition/feed/change-feed.js';
 import type { ChangePosition, NumberedChange } from '../../partition/feed/change-reader.js';
 import type { Maybe } from '../../partition/index.js';
+import type { StoredEntry } from '../../partition/partition.js';
 import type { SearchParams } from '../../partition/read/search-params.js';
 import type { Hit } from '../../partition/read/sink.js';
 import { encodeControls } from '../../protocol/encode.js';
@@ -25,6 +26,8 @@ export class FollowedSearch {
   readonly reply: SearchReply;
   /** Parameters by the rights at the last `renew`. */
   params: SearchParams;
+  /** Number of the last change that `follow` has yielded. */
+  #number: bigint | undefined;
 
   /** `isFollowing`: the search does not end with what there is now. */
   constructor(context: Context, request: SearchRequest, reply: SearchReply, isFollowing: boolean) {
@@ -66,22 +69,40 @@ export class FollowedSearch {
 
   /** Sends the entry `id` as it is now if the search finds it. Resolves with whether it does. */
   async sendIfFound(id: Buffer, control: Control | undefined): Promise<boolean> {
-    const { partition, schema } = this.context.services;
-    const dn = await partition.dnById(id);
-    const base = dn && schema.parseDnBytes(dn);
-    if (!base || !this.includesName(base)) return false;
+    const { partition } = this.context.services;
+    const stored = await this.readStored(id);
+    if (!stored || !this.includesName(stored.name)) return false;
+    const found = partition.findStored(stored, this.params.filter, this.params.viewer);
+    if (found !== 'unknown') {
+      if (found) await this.send(found, control);
+      return found !== undefined;
+    }
     let isFound = false;
     const entry = (hit: Hit): Maybe<void> => {
       isFound = hit.id.equals(id);
       return isFound ? this.send(hit, control) : undefined;
     };
-    const params = { ...this.params, ...UNLIMITED, onCut: undefined, base, scope: 'base' } as const;
+    await this.searchIfThere(
+      { ...this.params, ...UNLIMITED, onCut: undefined, base: stored.name, scope: 'base' },
+      entry,
+    );
+    return isFound;
+  }
+
+  /** Searches at a base that may be gone by now, or have another name: later changes tell of that. */
+  async searchIfThere(params: SearchParams, entry: (hit: Hit) => Maybe<void>): Promise<void> {
     try {
-      await partition.search(params, { entry, reference: () => undefined });
+      await this.context.services.partition.search(params, { entry, reference: () => undefined });
     } catch (error) {
       if (!(error instanceof LdapError) || error.result !== 'noSuchObject') throw error;
     }
-    return isFound;
+  }
+
+  /** Returns an entry that is as new as the changes so far; undefined if it is gone. */
+  readStored(id: Buffer): Maybe<StoredEntry | undefined> {
+    const { partition } = this.context.services;
+    const read = () => partition.readStored(id);
+    return this.#number === undefined ? read() : partition.feed.share(id.toString('latin1'), this.#number, read);
   }
 
   /** Sends a deleted entry as it was, if the search would have found it and the entry was not purged or restored. */
@@ -119,6 +140,7 @@ export class FollowedSearch {
     let isCaughtUp = false;
     try {
       for await (const group of feed.follow(start)) {
+        this.#number = group.end.number;
         if (context.aborted) throw new LdapError('canceled', 'canceled');
         if (group.changes.length > 0) await this.#withRights(() => onChanges(group));
         else if (!isCaughtUp && !(await onCaughtUp(group.end))) return;

@@ -128,7 +128,7 @@ class Synchronization {
 
   /** Sends what has become of the gathered entries. `state`: that of entries which the client probably has. */
   async #sendChanges(state: SyncState): Promise<void> {
-    const entries = await this.#changed.takeInOrder(this.#context.services);
+    const entries = await this.#changed.takeInOrder(this.#search);
     for (const { id, dn, isNew, isDeleted } of entries) {
       if (isDeleted) await this.#sendDeletion(id, dn);
       else await this.#sendChange(id, isNew ? 'add' : state, dn);
@@ -150,22 +150,18 @@ class Synchronization {
 
   /** Sends the entries below one whose name has changed, because theirs have, too, but those that were sent. */
   async #sendBelow(id: Buffer, state: SyncState, sentIds: Set<string>): Promise<void> {
-    const { partition, schema } = this.#context.services;
+    const { schema } = this.#context.services;
     const { scope } = this.#search.request;
-    const dn = await partition.dnById(id);
-    if (!dn || scope === 'base' || scope === 'one') return;
+    const name = (await this.#search.readStored(id))?.name;
+    if (!name || scope === 'base' || scope === 'one') return;
     const below: { readonly id: Buffer; readonly depth: number }[] = [];
     const limits = { ...UNLIMITED_SEARCH, selects: NO_ATTRIBUTES, signal: this.#context };
-    await partition.search(
-      { ...limits, base: schema.parseDnBytes(dn), scope: 'subordinate', filter: { type: 'and', filters: [] } },
-      {
-        entry: (hit) => {
-          const key = hit.id.toString('latin1');
-          if (!sentIds.has(key))
-            below.push({ id: Buffer.from(hit.id), depth: schema.parseDnBytes(hit.dn).rdns.length });
-          sentIds.add(key);
-        },
-        reference: () => undefined,
+    await this.#search.searchIfThere(
+      { ...limits, base: name, scope: 'subordinate', filter: { type: 'and', filters: [] } },
+      (hit) => {
+        const key = hit.id.toString('latin1');
+        if (!sentIds.has(key)) below.push({ id: Buffer.from(hit.id), depth: schema.parseDnBytes(hit.dn).rdns.length });
+        sentIds.add(key);
       },
     );
     for (const entry of below.sort((a, b) => a.depth - b.depth)) await this.#sendChange(entry.id, state, EMPTY);
