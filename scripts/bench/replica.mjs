@@ -150,8 +150,9 @@ class Bench {
     this.plain = machine('plain');
     this.logged = machine('logged');
     this.followed = machine('followed');
+    this.consumed = machine('consumed');
     this.replica = machine('replica', this.#memory);
-    this.machines = [this.plain, this.logged, this.followed, this.replica];
+    this.machines = [this.plain, this.logged, this.followed, this.consumed, this.replica];
     process.once('SIGINT', () => process.exit(130));
     process.once('exit', () => {
       for (const { process: server } of this.machines) server?.kill('SIGKILL');
@@ -160,13 +161,13 @@ class Bench {
   }
 
   async run() {
-    const { replica, followed, plain, logged } = this;
+    const { replica, followed, plain, logged, consumed } = this;
     const file = join(this.#folder, 'people.ldif');
     makePeople(this.#root, this.#options.entries, file);
-    for (const primary of [plain, logged, followed]) primary.load(file);
+    for (const primary of [plain, logged, followed, consumed]) primary.load(file);
     logged.grant({ passwordFile: join(this.#folder, 'unused.password') });
     followed.grant(replica);
-    for (const primary of [plain, logged, followed]) await primary.start();
+    for (const primary of [plain, logged, followed, consumed]) await primary.start();
     replica.follow(followed);
     await replica.start();
     const costs = [];
@@ -185,8 +186,8 @@ class Bench {
 
   /** The rows of one kind of write: each turn with followers has one without them beside it. */
   async #costs(work) {
-    const { plain, logged, followed, replica } = this;
-    const consumers = new Consumers(plain, this.#options);
+    const { plain, logged, followed, consumed, replica } = this;
+    const consumers = new Consumers(consumed, this.#options);
     const nothing = { level: () => undefined };
     const kinds = [
       { name: `${work}: a log`, primary: logged, follower: nothing },
@@ -195,11 +196,12 @@ class Bench {
         primary: followed,
         follower: { level: () => this.#level(replica, followed) },
       },
-      { name: `${work}: ${this.#options.consumers} consumers`, primary: plain, follower: consumers },
+      { name: `${work}: ${this.#options.consumers} consumers`, primary: consumed, follower: consumers },
     ].filter(({ name }) => this.#wants(name));
     const rows = [];
     for (const { name, primary, follower } of kinds) {
       const pairs = [];
+      await follower.start?.();
       const sides = {
         without: () => this.#turn(plain, work, nothing),
         with: () => this.#turn(primary, work, follower),
@@ -211,6 +213,7 @@ class Bench {
         for (const side of turn % 2 === 0 ? ['without', 'with'] : ['with', 'without']) pair[side] = await sides[side]();
         pairs.push(pair);
       }
+      await follower.stop?.();
       rows.push(costRow(name, pairs));
       process.stderr.write(`${rows.at(-1).join('  ')}\n`);
     }
@@ -219,13 +222,11 @@ class Bench {
 
   /** Writes for one turn. The processor time is that until all followers have the changes. */
   async #turn(primary, work, follower) {
-    await follower.start?.();
     const { pid } = primary.process;
     const before = cpuSeconds(pid);
     const rate = this.#write(primary, work, this.#options.seconds);
     await follower.level();
     const micros = (1e6 * (cpuSeconds(pid) - before)) / (rate * this.#options.seconds);
-    await follower.stop?.();
     return { rate, micros };
   }
 
