@@ -67,11 +67,25 @@ export function expectEnd(elements: readonly AsnType[], readCount: number, label
 
 /** Returns a SEQUENCE with the elements that `content` writes. */
 export function writeSequence(content: (writer: Writer) => void): Buffer {
-  const writer = new Writer();
-  const element = writer.begin(SEQUENCE);
-  content(writer);
-  writer.end(element);
-  return Buffer.from(writer.take());
+  return writeBytes((writer) => {
+    const element = writer.begin(SEQUENCE);
+    content(writer);
+    writer.end(element);
+  });
+}
+
+/** Kept for the next short encoding: a writer takes a slab for its first byte. */
+let idleWriter: Writer | undefined;
+
+/** Returns a copy of what `write` writes. */
+export function writeBytes(write: (writer: Writer) => void): Buffer {
+  // An encoding within another one gets a writer of its own.
+  const writer = idleWriter ?? new Writer();
+  idleWriter = undefined;
+  write(writer);
+  const bytes = Buffer.from(writer.take());
+  idleWriter = writer;
+  return bytes;
 }
 
 /** Returns a copy, because values of controls outlive the message. */

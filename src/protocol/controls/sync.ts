@@ -1,6 +1,5 @@
-import { readInteger, readOctets, readSequence, writeSequence } from '../asn1.js';
+import { readInteger, readOctets, readSequence, writeBytes, writeSequence } from '../asn1.js';
 import { BOOLEAN, constructedContextTag, contextTag, ENUMERATED, OCTET_STRING } from '../tags.js';
-import { Writer } from '../writer.js';
 
 /** Values of the controls and messages of content synchronization (RFC 4533 §2). */
 
@@ -47,12 +46,10 @@ export function encodeSyncDone(cookie: string, refreshDeletes: boolean): Buffer 
 
 /** Encodes the value of a Sync Info message: a new cookie, or the end of a refresh by deletes or a present phase. */
 export function encodeSyncInfo(kind: 'newcookie' | 'refreshDelete' | 'refreshPresent', cookie: string): Buffer {
-  const writer = new Writer();
-  if (kind === 'newcookie') writer.text(contextTag(0), cookie);
-  else {
+  return writeBytes((writer) => {
+    if (kind === 'newcookie') return writer.text(contextTag(0), cookie);
     const element = writer.begin(constructedContextTag(kind === 'refreshDelete' ? 1 : 2));
     writer.text(OCTET_STRING, cookie);
     writer.end(element);
-  }
-  return Buffer.from(writer.take());
+  });
 }

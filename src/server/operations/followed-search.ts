@@ -5,9 +5,9 @@ import type { Maybe } from '../../partition/index.js';
 import type { StoredEntry } from '../../partition/partition.js';
 import type { SearchParams } from '../../partition/read/search-params.js';
 import type { Hit } from '../../partition/read/sink.js';
+import { writeBytes } from '../../protocol/asn1.js';
 import { encodeControls } from '../../protocol/encode.js';
 import type { Control, SearchRequest } from '../../protocol/ldap-messages.js';
-import { Writer } from '../../protocol/writer.js';
 import type { Dn } from '../../schema/schema-types.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import { viewerOf } from '../request/access.js';
@@ -118,9 +118,8 @@ export class FollowedSearch {
   /** Sends an entry with stored attributes only: what is computed changes without a change of the entry. */
   send({ id, row, dn, sight }: ReplyEntry, control: Control | undefined): Maybe<void> {
     const { request, reply, context } = this;
-    const writer = new Writer();
-    if (control) encodeControls(writer, [control]);
-    const extras = { attributes: EMPTY, controls: writer.take() };
+    const controls = control ? writeBytes((writer) => encodeControls(writer, [control])) : EMPTY;
+    const extras = { attributes: EMPTY, controls };
     const selection = context.services.selections.forAttributes(request.attributes);
     return reply.entry({ id, row, dn, sight, extras }, selection, request.typesOnly);
   }
