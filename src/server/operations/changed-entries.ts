@@ -1,8 +1,6 @@
 import type { NumberedChange } from '../../partition/feed/change-reader.js';
 import { decodeBefore } from '../../partition/model/before-image.js';
-import { UUID_BYTES } from '../../partition/model/tables.js';
-import { ancestorOf } from '../../schema/dn.js';
-import type { Dn } from '../../schema/schema-types.js';
+import { type Node, UUID_BYTES } from '../../partition/model/tables.js';
 import type { FollowedSearch } from './followed-search.js';
 
 /** An entry that changes have changed, perhaps several times. */
@@ -22,7 +20,7 @@ export class ChangedEntries {
   readonly #entriesById = new Map<string, ChangedEntry>();
 
   add({ id, dn, op, beforeImage }: NumberedChange): void {
-    const key = id.toString('latin1');
+    const key = idKey(id);
     const isNew = op === 'add' || op === 'restore';
     const first = { id: Buffer.from(id), dn: Buffer.from(dn), isNew, isDeleted: false, renames: [] };
     const entry: ChangedEntry = this.#entriesById.get(key) ?? first;
@@ -47,17 +45,13 @@ export class ChangedEntries {
     const entries = [...this.#entriesById.values()];
     this.#entriesById.clear();
     const places = new Map<ChangedEntry, string>();
-    const names = new Map<ChangedEntry, Dn>();
-    const byName = new Map<string, ChangedEntry>();
+    const present = new Map(entries.filter((entry) => !entry.isDeleted).map((entry) => [idKey(entry.id), entry]));
+    const parents = new Map<ChangedEntry, Node | undefined>();
     /** The entries that a consumer may have at a place where they are not any more. */
     const leavers = new Map<string, ChangedEntry[]>();
     for (const entry of entries) {
       const { id, isNew, isDeleted, renames } = entry;
-      const name = isDeleted ? undefined : (await search.readStored(id))?.name;
-      if (name) {
-        names.set(entry, name);
-        byName.set(keyOf(name), entry);
-      }
+      if (!isDeleted) parents.set(entry, (await search.readStored(id))?.parent);
       const place = isNew || isDeleted || renames.length > 0 ? await partition.placeById(id) : undefined;
       if (place === undefined) continue;
       if (!isDeleted) places.set(entry, place);
@@ -68,9 +62,7 @@ export class ChangedEntries {
     const put = (entry: ChangedEntry | undefined): void => {
       if (!entry || begun.has(entry)) return;
       begun.add(entry);
-      const name = names.get(entry);
-      for (let above = (name?.rdns.length ?? 1) - 1; above > 0; above--)
-        put(byName.get(keyOf(ancestorOf(name!, above))));
+      for (let node = parents.get(entry); node; node = node.parent) put(present.get(idKey(node.id)));
       for (const leaver of leavers.get(places.get(entry) ?? '') ?? []) {
         put(leaver);
         if (!ordered.has(leaver)) ordered.add({ ...leaver, isDeleted: true });
@@ -93,6 +85,6 @@ function formerPlaces({ renames, isDeleted }: ChangedEntry, place: string): Set<
   return places;
 }
 
-function keyOf({ norm }: Dn): string {
-  return norm.toString('latin1');
+function idKey(id: Buffer): string {
+  return id.toString('latin1');
 }
