@@ -166,10 +166,9 @@ export async function* sendChanges(
 }
 
 /**
- * Yields one group: the tables, the rows that entries of the log behind `sent` have touched, as they are now, then these
- * entries.
- * With a snapshot the group has all entries up to its moment, so that a replica goes from one state of the primary to
- * another.
+ * Yields one group: the tables, the rows that entries of the log behind `sent` have touched, as they are now, then
+ * these entries. With a snapshot the group has all entries up to its moment, so that a replica goes from one state of
+ * the primary to another.
  */
 async function* sendGroup(
   store: Store,

@@ -26,7 +26,7 @@ export interface PresentDirectory extends Pick<Directory, 'search'> {
   readonly schema: Schema;
   readonly suffixes: readonly Dn[];
   readonly context: TreeContext;
-  dnById(id: Buffer): Maybe<Buffer | undefined>;
+  readStored(id: Buffer): Maybe<{ readonly name: Dn } | undefined>;
   findVirtual(
     entry: Omit<ViewedEntry, 'parent'> & { readonly dn: Buffer; readonly parent: Node | undefined },
     filter: Filter,
@@ -91,7 +91,7 @@ class SearchAsOf {
     if (this.#idsByPlace.size > this.#params.lookLimit) throw lookLimitError();
     this.#base = await this.#findBase();
     const moved = await this.#movedIds();
-    const present = await this.#presentBase();
+    const present = (await this.#partition.readStored(this.#base.id))?.name;
     const held: FormerHit[] = [];
     if (moved.size > 0 && scope !== 'base')
       for (const base of this.#partition.suffixes) await this.#searchPresent({ base, scope: 'sub' }, held);
@@ -161,11 +161,6 @@ class SearchAsOf {
       if (row && (await childCount(store, row)) > 0) moved.add(id.toString('latin1'));
     }
     return moved;
-  }
-
-  async #presentBase(): Promise<SearchParams['base'] | undefined> {
-    const dn = await this.#partition.dnById(this.#base.id);
-    return dn && this.#partition.schema.parseDnBytes(dn);
   }
 
   async #searchPresent(area: Pick<SearchParams, 'base' | 'scope'>, held: FormerHit[]): Promise<void> {

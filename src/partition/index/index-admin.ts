@@ -23,8 +23,8 @@ import { retryWithFreshState, type WriteContext } from '../write/context.js';
  * Key of the row `building` of table meta. For each index that is being built or dropped the row holds `OID:claim`, 8
  * bytes of time and 8 random bytes. The holder of the claim may create and drop the table, and builds the index. A new
  * build replaces the claim, so the guards of the former builder fail. A claim with time 0 was released: other processes
- * need not wait, and the table of an unlisted index must be dropped. `OID:at` is the last entryUUID done. `OID:born` is the
- * claim with which the table was created: a replica empties the table of an index that was dropped and added again.
+ * need not wait, and the table of an unlisted index must be dropped. `OID:at` is the last entryUUID done. `OID:born` is
+ * the claim with which the table was created: a replica empties the table of an index that was dropped and added again.
  */
 export const BUILD_KEY = Buffer.from('building');
 export const claimQualifier = (oid: string) => Buffer.from(`${oid}:claim`);
