@@ -27,6 +27,9 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   serve: async () => (await import('./commands/serve.js')).addServe,
   import: async () => (await import('./commands/import.js')).addImport,
   dropfolder: async () => (await import('./commands/dropfolder.js')).addDropFolder,
+  backup: async () => (await import('./commands/backup.js')).addBackup,
+  verify: async () => (await import('./commands/backup.js')).addVerify,
+  restore: async () => (await import('./commands/backup.js')).addRestore,
   search: async () => (await import('./commands/search.js')).addSearch,
   export: async () => (await import('./commands/export.js')).addExport,
   check: async () => (await import('./commands/check.js')).addCheck,
@@ -133,7 +136,23 @@ export async function run(): Promise<void> {
 
 /** Commands that change no directory, or that leave the audit to the server which they are or ask. */
 const UNAUDITED: ReadonlySet<string> = new Set([
-  ...['serve', 'quickstart', 'export', 'compare', 'check', 'warm', 'explain', 'config', 'tail', 'top', 'doctor'],
+  ...[
+    'serve',
+    'quickstart',
+    'export',
+    'search',
+    'changes',
+    'backup',
+    'verify',
+    'compare',
+    'check',
+    'warm',
+    'explain',
+    'config',
+    'tail',
+    'top',
+    'doctor',
+  ],
   ...['index list', 'index proposals', 'unique show', 'references show', 'number show', 'schema show', 'deleted list'],
   ...['config get', 'config set', 'config unset'],
   ...[

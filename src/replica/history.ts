@@ -71,12 +71,18 @@ export async function beginTerm(store: Store, above = 0): Promise<number> {
   return term;
 }
 
-/** Lets a replica follow: stores the hash of its password. The first grant creates the log. */
-export async function grant(store: Store, name: string, hash: Buffer): Promise<void> {
+/** Creates the log. Resolves with whether there was none, when all front ends fill it. */
+export async function beginLog(store: Store): Promise<boolean> {
   const isNew = !(await store.tables()).some((spec) => spec.name === LOG_TABLE.name);
   await store.createTable(LOG_TABLE);
-  // The other front ends of HBase fill the log from now on.
+  // The other front ends of HBase look for it from time to time.
   if (isNew && !store.supports.atomicPlan) await delay(2 * LOG_LOOK_MS);
+  return isNew;
+}
+
+/** Lets a replica follow: stores the hash of its password. The first grant creates the log. */
+export async function grant(store: Store, name: string, hash: Buffer): Promise<void> {
+  await beginLog(store);
   const history = await readHistory(store);
   const put: Cell[] = [{ family: 0, qualifier: grantCell(name), value: hash }];
   if (history.terms.length === 0) put.push(termCellAt(1, await store.settled(LOG_TABLE.name)));

@@ -309,6 +309,11 @@ export interface Store extends Reader {
    */
   holdWrites?(why: string): void;
   /**
+   * Writes the data of one moment to an empty folder, in which this engine opens it, while others write on. Absent when
+   * the data is in no file.
+   */
+  copyTo?(folder: string): Promise<void>;
+  /**
    * Called when the first write of this process fails for lack of room on the device of `folder`, and when a write
    * succeeds again (`isFull` false). Set by a server. Only engines that write to a device of this machine call it.
    */

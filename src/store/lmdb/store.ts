@@ -6,6 +6,8 @@ import { StoreError } from '../store-error.js';
 import { checkSpec, sameSpec } from '../tables.js';
 import type { Failpoint } from './failpoint.js';
 import type { Environment } from './file/environment.js';
+import { copyMarker } from './file/folder.js';
+import { toStoreError } from './file/lmdb-errors.js';
 import type { LmdbTable } from './file/lmdb-table.js';
 import { Ingester } from './ingest/ingester.js';
 import type { LmdbOptions } from './lmdb-options.js';
@@ -121,6 +123,16 @@ export class LmdbStore extends LmdbReader implements Store {
     });
     this.#snapshots.add(snapshot);
     return snapshot;
+  }
+
+  async copyTo(folder: string): Promise<void> {
+    this.checkOpen();
+    try {
+      await this.env.root.backup(folder, true);
+      await copyMarker(this.folder, folder);
+    } catch (error) {
+      throw toStoreError(error, folder);
+    }
   }
 
   async commit(plan: Plan): Promise<void> {

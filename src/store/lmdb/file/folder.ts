@@ -1,4 +1,4 @@
-import { access, constants, mkdir, open, readdir, readFile, rename } from 'node:fs/promises';
+import { access, constants, copyFile, mkdir, open, readdir, readFile, rename } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { StoreError } from '../../store-error.js';
 import { checkDataFile, DATA_FILE } from './data-file.js';
@@ -93,6 +93,11 @@ async function createMarker(folder: string, create: boolean): Promise<void> {
     );
   }
   await writeMarker(folder, CURRENT_MARKER);
+}
+
+/** Copies the marker, after the data: it makes a store of the folder. */
+export function copyMarker(from: string, to: string): Promise<void> {
+  return copyFile(join(from, MARKER_FILE), join(to, MARKER_FILE));
 }
 
 /** Creates a folder and its parents with mode 0700. Node's recursive `mkdir` would loop forever in `/proc`. */

@@ -1,0 +1,110 @@
+import { createHash } from 'node:crypto';
+import { createReadStream, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { copyMessages } from '../../replica/sender.js';
+import type { Store } from '../../store/contract.js';
+import { findDamagedPages, openLmdbStore } from '../../store/lmdb/index.js';
+import { EMPTY } from '../../store/row.js';
+import { replaceFile } from '../atomic-file.js';
+import { CliError, describeError, ExitCode } from '../exit.js';
+
+/** What a backup is, in `backup.json`. A folder without this file is no backup, or not a whole one. */
+export interface Manifest {
+  readonly format: 1;
+  /** The time at which the backup was begun, ISO 8601. */
+  readonly time: string;
+  /** The folder or `hbase://` URL of the directory. */
+  readonly from: string;
+  /** Set while changes are being added to the backup. */
+  readonly isUpdating?: boolean;
+  /** Of the data file, hexadecimal. */
+  readonly sha256: string;
+  readonly tables: Readonly<Record<string, TableSum>>;
+}
+
+interface TableSum {
+  /** Number of rows; of an index, of postings. */
+  readonly rows: number;
+  readonly sha256: string;
+}
+
+/** Called when `count` more rows of a table are read. */
+export type OnRows = (table: string, count: number) => void;
+
+const MANIFEST_FILE = 'backup.json';
+export const DATA_FILE = 'data.mdb';
+
+export function readManifest(folder: string): Manifest {
+  try {
+    const manifest = JSON.parse(readFileSync(join(folder, MANIFEST_FILE), 'utf8')) as Manifest;
+    if (manifest.format === 1) return manifest;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    throw new CliError(`${folder} is no backup: it has no ${MANIFEST_FILE}, which a whole one has`, {
+      exitCode: ExitCode.usage,
+    });
+  }
+  throw new CliError(`${folder} is a backup of another version of Rowan`);
+}
+
+export function writeManifest(folder: string, manifest: Manifest): void {
+  replaceFile(join(folder, MANIFEST_FILE), `${JSON.stringify(manifest, undefined, 2)}\n`);
+}
+
+/** Reads a whole backup. Resolves with its sums. */
+export async function sumBackup(folder: string, onRows?: OnRows): Promise<Pick<Manifest, 'sha256' | 'tables'>> {
+  const store = await openLmdbStore(folder, { readOnly: true });
+  try {
+    const tables: Record<string, TableSum> = {};
+    for (const { name } of await store.tables()) tables[name] = await sumTable(store, name, onRows);
+    const fileHash = createHash('sha256');
+    await pipeline(createReadStream(join(folder, DATA_FILE)), fileHash);
+    return { sha256: fileHash.digest('hex'), tables };
+  } finally {
+    await store.close();
+  }
+}
+
+async function sumTable(store: Store, table: string, onRows?: OnRows): Promise<TableSum> {
+  const specs = (await store.tables()).filter(({ name }) => name === table);
+  const hash = createHash('sha256');
+  const add = (...parts: readonly Buffer[]): void => {
+    for (const part of parts) hash.update(`${part.length} `).update(part);
+  };
+  let rows = 0;
+  const reader = store.snapshot();
+  try {
+    for await (const message of copyMessages(reader, specs, undefined)) {
+      if (message.kind === 'touched') for (const { key, put } of message.rows) add(key, put);
+      else {
+        for (const { key, row, separate } of message.rows) add(key, row, separate ?? EMPTY);
+        rows += message.rowCount;
+        onRows?.(table, message.rowCount);
+      }
+    }
+  } finally {
+    reader.close();
+  }
+  return { rows, sha256: hash.digest('hex') };
+}
+
+/** Reads a whole backup. Resolves with what is damaged, one line each. */
+export async function verifyBackup(folder: string, onRows?: OnRows): Promise<string[]> {
+  const manifest = readManifest(folder);
+  if (manifest.isUpdating)
+    return ['changes were being added when the process ended: repeat "rowan backup --incremental"'];
+  const findings = await findDamagedPages(folder);
+  if (findings.length > 0) return findings;
+  try {
+    const { sha256, tables } = await sumBackup(folder, onRows);
+    const names = [...new Set([...Object.keys(manifest.tables), ...Object.keys(tables)])];
+    const damaged = names.filter((name) => tables[name]?.sha256 !== manifest.tables[name]?.sha256);
+    for (const name of damaged) findings.push(`table ${name} has other rows than when the backup was made`);
+    if (findings.length === 0 && sha256 !== manifest.sha256)
+      findings.push(`${DATA_FILE} is not as it was made, but all tables have the rows that they had`);
+  } catch (error) {
+    findings.push(describeError(error));
+  }
+  return findings;
+}

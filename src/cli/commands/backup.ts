@@ -1,0 +1,140 @@
+import { existsSync, readdirSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import type { Command } from 'commander';
+import { isHBaseUrl } from '../../store/hbase/settings.js';
+import { openLmdbStore } from '../../store/lmdb/index.js';
+import { copyData, makeBackup, SETTINGS_FILE, updateBackup } from '../backup/backup.js';
+import { readManifest, verifyBackup } from '../backup/manifest.js';
+import { writeSubtree } from '../backup/subtree.js';
+import { copyDirectory } from '../copy/copier.js';
+import { CliError, pluralize } from '../exit.js';
+import { openStore, parseDnArgument, requireEmptyFolder, withDirectory } from '../open-directory.js';
+import { directoryCommand, resolveSettings, type Settings } from '../options.js';
+import { Progress } from '../progress.js';
+
+const EXAMPLES = `
+Examples:
+  Beside a running server, with its settings:
+    rowan backup --config /etc/rowan.yaml --to /backup/monday
+    rowan verify /backup/monday
+
+  One that changes can be added to, and what has changed since:
+    rowan backup --config /etc/rowan.yaml --to /backup/rowan --incremental
+
+  All of it, or one branch of it, which somebody looks through first:
+    rowan restore /backup/monday --data /var/lib/rowan
+    rowan restore /backup/monday --data /var/lib/rowan --base ou=sales,dc=example,dc=com --ldif sales.ldif
+
+A backup is a data folder: "rowan search --data /backup/monday" finds what was there.
+`;
+
+interface BackupFlags {
+  readonly to: string;
+  readonly incremental?: boolean;
+}
+
+interface RestoreFlags {
+  readonly base?: string;
+  readonly ldif?: string;
+}
+
+/** Calls the work with a function that shows how many rows are read. */
+async function withProgress<T>(title: string, work: (onRows: (table: string, count: number) => void) => Promise<T>) {
+  const progress = new Progress(title, 'rows');
+  let rows = 0;
+  try {
+    return await work((_table, count) => {
+      rows += count;
+      progress.update(rows);
+    });
+  } finally {
+    progress.finish();
+  }
+}
+
+async function backup({ to, incremental = false }: BackupFlags, command: Command): Promise<void> {
+  const settings = resolveSettings(command);
+  const folder = resolve(to);
+  const isUpdate = incremental && existsSync(folder) && readdirSync(folder).length > 0;
+  // Of an engine that is no file, and for later changes, the log of changes is begun, which is a write.
+  const readOnly = !incremental && !isHBaseUrl(settings.store);
+  const store = await openStore(settings.store, settings.config, { create: false, readOnly, patient: true });
+  const source = { store, address: settings.store, settingsFile: settings.file };
+  const { tables } = await withProgress('backup', (onRows) =>
+    isUpdate ? updateBackup(source, folder, onRows) : makeBackup(source, folder, incremental, onRows),
+  ).finally(() => store.close());
+  const entries = pluralize(tables.master?.rows ?? 0, 'entry', 'entries');
+  process.stdout.write(`${isUpdate ? 'brought up to date' : 'made and read'}: ${folder}, ${entries}\n`);
+}
+
+async function requireSound(folder: string): Promise<void> {
+  const findings = await withProgress('verify', (onRows) => verifyBackup(folder, onRows));
+  if (findings.length > 0) throw new CliError(`${folder} is damaged:\n${findings.join('\n')}`);
+}
+
+async function verify(folder: string): Promise<void> {
+  await requireSound(folder);
+  const { time, from, tables } = readManifest(folder);
+  const entries = pluralize(tables.master?.rows ?? 0, 'entry', 'entries');
+  process.stdout.write(`sound: ${folder}, ${entries} of ${from} at ${time}\n`);
+}
+
+async function restoreAll(folder: string, { store, config }: Settings): Promise<void> {
+  if (isHBaseUrl(store)) {
+    const source = await openLmdbStore(folder, { readOnly: true });
+    const target = await openStore(store, config, { create: true, patient: true });
+    try {
+      await withProgress('restore', (onRows) => copyDirectory(source, target, onRows));
+    } finally {
+      await target.close();
+      await source.close();
+    }
+  } else copyData(folder, store);
+  process.stdout.write(`restored ${store} as it was at ${readManifest(folder).time}\n`);
+  if (existsSync(join(folder, SETTINGS_FILE)))
+    process.stdout.write(`the settings of its server are in ${join(folder, SETTINGS_FILE)}\n`);
+}
+
+async function restoreBranch(folder: string, settings: Settings, baseText: string, ldif: string): Promise<void> {
+  const counts = await withDirectory({ ...settings, store: folder }, { readOnly: true }, (former) =>
+    withDirectory(settings, { readOnly: true }, (present) =>
+      writeSubtree(former, present, parseDnArgument(former.schema, baseText), ldif),
+    ),
+  );
+  const { added, changed, extra } = counts;
+  process.stdout.write(`${ldif}: ${added} to add, ${changed} to change, ${extra} that the backup lacks\n`);
+  if (added + changed > 0) process.stdout.write(`look it through, then "rowan import ${ldif}" applies it\n`);
+}
+
+async function restore(folder: string, { base, ldif }: RestoreFlags, command: Command): Promise<void> {
+  if ((base === undefined) !== (ldif === undefined)) command.error("error: '--base' and '--ldif' go together");
+  const settings = resolveSettings(command);
+  if (base === undefined) requireEmptyFolder(settings.store);
+  await requireSound(folder);
+  if (base === undefined) await restoreAll(folder, settings);
+  else await restoreBranch(folder, settings, base, ldif!);
+}
+
+export function addBackup(program: Command): void {
+  directoryCommand(program, 'backup', 'copy a directory to a folder, beside its servers', EXAMPLES)
+    .requiredOption('--to <folder>', 'folder that does not exist yet; or a backup, with --incremental')
+    .option('--incremental', 'add the changes since to the backup, or make one to which they can be added')
+    .action(backup);
+}
+
+export function addVerify(program: Command): void {
+  program
+    .command('verify')
+    .description('read a backup, and say what is damaged')
+    .argument('<backup>', 'folder')
+    .addHelpText('after', EXAMPLES)
+    .action((folder: string) => verify(resolve(folder)));
+}
+
+export function addRestore(program: Command): void {
+  directoryCommand(program, 'restore', 'make a directory of a backup, or LDIF of a branch of it', EXAMPLES)
+    .argument('<backup>', 'folder')
+    .option('--base <dn>', 'only this entry and those below it, as LDIF for the directory that is there')
+    .option('--ldif <file>', 'file for the LDIF, which only its owner may read')
+    .action((folder: string, flags: RestoreFlags, command: Command) => restore(resolve(folder), flags, command));
+}

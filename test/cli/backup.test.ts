@@ -1,0 +1,165 @@
+import { cpSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { expect } from 'chai';
+import { ADA, ADMIN, exited, PASSWORD, PEOPLE, rowan, rowanDoes, Sandbox, SUFFIX, startRowan } from './rowan.js';
+
+const RULES = `rules:
+  - name: nobody but ada reads
+    who: { dn: "${ADA}" }
+    allow: [view]
+`;
+
+const modify = (dn: string, type: string, value: string): string =>
+  `dn: ${dn}\nchangetype: modify\nreplace: ${type}\n${type}: ${value}\n-\n\n`;
+
+describe('rowan backup, verify and restore', () => {
+  const sandbox = new Sandbox();
+  const data = ['--data', sandbox.data];
+  let count = 0;
+
+  before(async () => {
+    await sandbox.initSample();
+    await rowanDoes(['import', ...data, '-'], { input: modify(ADA, 'userPassword', PASSWORD) });
+    await rowanDoes(['index', 'add', 'description', ...data]);
+    writeFileSync(sandbox.path('rules.yaml'), RULES);
+    await rowanDoes(['access', 'apply', sandbox.path('rules.yaml'), ...data]);
+    await rowanDoes(['import', ...data, '-'], { input: `dn: uid=hana,${PEOPLE}\nchangetype: delete\n` });
+  });
+  after(() => sandbox.remove());
+
+  const fresh = (name: string): string => sandbox.path(`${name}${count++}`);
+
+  async function change(text: string): Promise<void> {
+    await rowanDoes(['import', ...data, '-'], { input: text });
+  }
+
+  /** Expects both folders to have the same rows in all tables. */
+  async function expectSame(a: string, b: string): Promise<void> {
+    expect(await rowanDoes(['compare', a, b, '--full', '--base', SUFFIX])).to.match(/^equal/);
+    await rowanDoes(['check', '--data', b]);
+  }
+
+  it('has all of the directory, and restores it, access rules, states and deleted entries included', async () => {
+    const [backup, restored] = [fresh('backup'), fresh('restored')];
+    writeFileSync(sandbox.path('rowan.yaml'), `data: ${sandbox.data}\n`);
+    const said = await rowanDoes(['backup', '--config', sandbox.path('rowan.yaml'), '--to', backup]);
+    expect(said).to.match(/^made and read: .*, \d+ entries\n$/);
+    expect(statSync(backup).mode & 0o777).to.equal(0o700);
+    expect(readFileSync(`${backup}/settings.yaml`, 'utf8')).to.contain(sandbox.data);
+    expect(await rowanDoes(['verify', backup])).to.match(/^sound: .* entries of .* at 20/);
+    expect(await rowanDoes(['restore', backup, '--data', restored])).to.contain('settings.yaml');
+    await expectSame(sandbox.data, restored);
+    expect(await rowanDoes(['access', 'show', '--data', restored])).to.contain('nobody but ada');
+    expect(await rowanDoes(['deleted', 'list', '--data', restored])).to.contain('uid=hana');
+  });
+
+  it('is of one moment, while a server and clients write on', async () => {
+    const [backup, restored] = [fresh('backup'), fresh('restored')];
+    const server = await sandbox.serve(['--listen', 'ldap://127.0.0.1:0']);
+    const { Client, Attribute, Change } = await import('ldapts');
+    const client = new Client({ url: server.url });
+    await client.bind(ADMIN, PASSWORD);
+    let isOver = false;
+    const write = async (): Promise<void> => {
+      for (let n = 0; !isOver; n++) {
+        const modification = new Attribute({ type: 'description', values: [String(n)] });
+        await client.modify(ADA, new Change({ operation: 'replace', modification }));
+        const dn = `uid=n${n},${PEOPLE}`;
+        await client.add(dn, { objectClass: 'account', uid: `n${n}` });
+        if (n % 3 === 0) await client.del(dn);
+      }
+    };
+    const writing = write();
+    await rowanDoes(['backup', ...data, '--to', backup]);
+    await rowanDoes(['backup', ...data, '--to', fresh('another')]);
+    isOver = true;
+    await writing;
+    await client.unbind();
+    await server.stop();
+    await rowanDoes(['restore', backup, '--data', restored]);
+    await rowanDoes(['check', '--data', restored]);
+    // The entries are those that had been added up to the description.
+    const ldif = await rowanDoes(['export', '--data', restored, '--no-operational']);
+    const last = Number(/^description: (\d+)$/m.exec(ldif)![1]);
+    const added = [...ldif.matchAll(/^dn: uid=n(\d+),/gm)].map((match) => Number(match[1]));
+    for (let n = 0; n < last; n++) expect(added.includes(n), `n${n}`).to.equal(n % 3 !== 0);
+    expect(Math.max(...added)).to.be.at.most(last);
+  });
+
+  it('takes up the changes since, with --incremental', async () => {
+    const [backup, restored] = [fresh('backup'), fresh('restored')];
+    await rowanDoes(['backup', ...data, '--to', backup, '--incremental']);
+    await change(
+      modify(ADA, 'l', 'Kiel') + `dn: uid=late,${PEOPLE}\nchangetype: add\nobjectClass: account\nuid: late\n`,
+    );
+    await rowanDoes(['index', 'add', 'l', ...data]);
+    expect(await rowanDoes(['backup', ...data, '--to', backup, '--incremental'])).to.match(/^brought up to date/);
+    await change(modify(ADA, 'l', 'Bonn'));
+    await rowanDoes(['backup', ...data, '--to', backup, '--incremental']);
+    await rowanDoes(['restore', backup, '--data', restored]);
+    await expectSame(sandbox.data, restored);
+    const other = await rowan(['backup', ...data, '--to', backup]);
+    expect(other.stderr).to.contain('exists already; name another folder');
+    // The log began anew meanwhile.
+    await rowanDoes(['replica', 'grant', 'x', ...data, '--password-file', sandbox.path('x')]);
+    await rowanDoes(['replica', 'revoke', 'x', ...data]);
+    await change(modify(ADA, 'l', 'Ulm'));
+    const { code, stderr } = await rowan(['backup', ...data, '--to', backup, '--incremental']);
+    expect([code, stderr]).to.satisfy(([c, text]: [number, string]) => c === 1 && /does not go back/.test(text));
+  });
+
+  it('tells of each damaged byte, and of which table', async () => {
+    const backup = fresh('backup');
+    await rowanDoes(['backup', ...data, '--to', backup]);
+    const bytes = readFileSync(`${backup}/data.mdb`);
+    const offsets = [bytes.indexOf('cn=admin,dc=example'), bytes.lastIndexOf('ada@example'), bytes.indexOf('=grace')];
+    for (const offset of [...offsets, bytes.length - 100]) {
+      expect(offset).to.be.greaterThan(0);
+      const copy = fresh('damaged');
+      cpSync(backup, copy, { recursive: true });
+      const damaged = Buffer.from(bytes);
+      damaged[offset]! ^= 1;
+      writeFileSync(`${copy}/data.mdb`, damaged);
+      const { code, stderr } = await rowan(['verify', copy]);
+      expect(code, stderr).to.equal(1);
+      expect(stderr).to.match(offset === bytes.length - 100 ? /table|data\.mdb is not as it was/ : /table|index/i);
+      const target = fresh('never');
+      expect((await rowan(['restore', copy, '--data', target])).code).to.equal(1);
+      expect(existsSync(target)).to.equal(false);
+    }
+  });
+
+  it('that is killed is no backup, and the next one is whole', async () => {
+    const backup = fresh('backup');
+    for (let n = 0; n < 4; n++) {
+      const child = startRowan(['backup', ...data, '--to', backup]);
+      const isBegun = (): boolean => existsSync(`${backup}.part/data.mdb`) || existsSync(backup);
+      while (!isBegun() && child.exitCode === null) await new Promise(setImmediate);
+      for (let turn = 0; turn < n * 2000; turn++) await new Promise(setImmediate);
+      child.kill('SIGKILL');
+      await exited(child);
+      if (existsSync(backup)) expect(await rowanDoes(['verify', backup])).to.match(/^sound/);
+      else expect((await rowan(['verify', `${backup}.part`])).stderr).to.contain('is no backup');
+    }
+    if (!existsSync(backup)) await rowanDoes(['backup', ...data, '--to', backup]);
+    expect(existsSync(`${backup}.part`)).to.equal(false);
+    expect((await rowan(['restore', backup, ...data])).stderr).to.contain('is not empty');
+  });
+
+  it('gives one branch as LDIF that an import applies', async () => {
+    const [backup, ldif] = [fresh('backup'), sandbox.path('branch.ldif')];
+    await rowanDoes(['backup', ...data, '--to', backup]);
+    const before = await rowanDoes(['export', ...data, '--base', PEOPLE, '--no-operational']);
+    await change(
+      modify(ADA, 'description', 'wrong') +
+        `dn: ${ADA}\nchangetype: modrdn\nnewrdn: uid=adam\ndeleteoldrdn: 1\n\n` +
+        `dn: uid=grace,${PEOPLE}\nchangetype: delete\n\n` +
+        `dn: uid=extra,${PEOPLE}\nchangetype: add\nobjectClass: account\nuid: extra\n`,
+    );
+    const said = await rowanDoes(['restore', backup, ...data, '--base', PEOPLE, '--ldif', ldif]);
+    expect(said).to.match(/: 1 to add, [1-9] to change, 1 that the backup lacks/);
+    expect(readFileSync(ldif, 'utf8')).to.contain(`# not in the backup: uid=extra,${PEOPLE}`);
+    await rowanDoes(['import', ...data, ldif]);
+    await change(`dn: uid=extra,${PEOPLE}\nchangetype: delete\n`);
+    expect(await rowanDoes(['export', ...data, '--base', PEOPLE, '--no-operational'])).to.equal(before);
+  });
+});
