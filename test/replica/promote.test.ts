@@ -1,9 +1,12 @@
-import { readFileSync, statSync } from 'node:fs';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { Attribute, Change, Client, type ResultCodeError } from 'ldapts';
 import { ExtendedOid } from '../../src/protocol/oids.js';
 import { ADA, ADMIN, exited, PASSWORD, PEOPLE, type RunningServer, rowanDoes, Sandbox, serve } from '../cli/rowan.js';
+import { makeCertificate, needs } from '../require.js';
 import { waitFor } from '../waits.js';
 
 const GRACE = `uid=grace,${PEOPLE}`;
@@ -64,6 +67,16 @@ function valuesOf(server: RunningServer, dn: string, type: string): Promise<unkn
   return asAdmin(server, async (client) => {
     const { searchEntries } = await client.search(dn, { scope: 'base', attributes: [type] });
     return searchEntries[0]?.[type];
+  });
+}
+
+/** A port that nobody listens on. */
+function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as AddressInfo;
+      server.close(() => resolve(port));
+    });
   });
 }
 
@@ -216,6 +229,30 @@ describe('replica: hand-over', () => {
     const after = await rowanDoes(['export', '--data', pair.folders.r, '--no-operational']);
     expect(before).to.contain(HANA).and.contain('roomNumber: 7');
     expect(after).to.contain('uid=newer').and.contain('uid=hopper').and.not.contain(HANA);
+  });
+
+  it('a planned hand-over over TLS, with several processes on both sides', async function () {
+    needs(this, 'openssl');
+    await Promise.all([p.stop(), r.stop()]);
+    const { cert, key } = makeCertificate(pair.sandbox.folder);
+    const serveTls = async (name: 'p' | 'r', port: number): Promise<RunningServer> => {
+      const tls = ['--listen', `ldaps://localhost:${port}`, '--tls-cert', cert, '--tls-key', key];
+      return serve(pair.folders[name], ['--listen', 'ldap://127.0.0.1:0', '--workers', '2', ...tls]);
+    };
+    const [one, two] = [await freePort(), await freePort()];
+    const file = join(pair.folders.r, 'replica.json');
+    const state = JSON.parse(readFileSync(file, 'utf8')) as object;
+    const of = [`ldaps://localhost:${one}`];
+    writeFileSync(file, JSON.stringify({ ...state, of, tlsCa: cert }));
+    [p, r] = [await serveTls('p', one), await serveTls('r', two)];
+    await replace(r, ADA, 'roomNumber', '1');
+    expect(await rowanDoes(['promote', '--data', pair.folders.r, '--from', of[0]!])).to.contain('term 2');
+    await replace(r, ADA, 'roomNumber', '2');
+    for (let i = 0; i < 4; i++)
+      await eventually('a write at the former primary', async () => (await refusal(p)) === '');
+    await eventually('the change', async () => (await valuesOf(p, ADA, 'roomNumber')) === 'x');
+    await Promise.all([p.stop(), r.stop()]);
+    await pair.expectEqual();
   });
 
   it('a planned hand-over fails no write that is tried again once, and the former primary follows', async () => {

@@ -1,7 +1,8 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { expect } from 'chai';
 import { ADA, ADMIN, heard, PASSWORD, PEOPLE, rowan, rowanDoes, Sandbox, SUFFIX } from '../cli/rowan.js';
 import { addPerson, personDn, read, replace } from '../cli/workers.js';
-import type { RawClient } from '../server/raw-client.js';
+import { RawClient } from '../server/raw-client.js';
 import { contentOf, Machine } from './servers.js';
 
 const POLICY = `cn=policy,${SUFFIX}`;
@@ -27,7 +28,7 @@ describe('replica: a second machine', () => {
 
   it('has all of the first one, secrets and change records included', async () => {
     expect(await contentOf(second.data)).to.equal(await contentOf(first.data));
-    await second.says('0 changes behind');
+    await second.catchesUp(first);
     expect(await first.status()).to.include('replica second: follows, 0 changes behind');
   });
 
@@ -81,7 +82,7 @@ describe('replica: a second machine', () => {
 
   it('reads and binds go on while the primary is away; failed binds are handed on afterwards', async () => {
     await addPerson(atFirst, 'away', 'right');
-    await second.says('0 changes behind');
+    await second.catchesUp(first);
     await first.stop();
     await second.says('is not reached since');
     const refused = await replace(atSecond, ADA, 'description', 'away');
@@ -98,7 +99,7 @@ describe('replica: a second machine', () => {
     while ((await replace(atSecond, ADA, 'description', 'back')).code === 52);
     expect(await elsewhere.bind(personDn('away'), 'right')).to.equal(49);
     elsewhere.close();
-    await second.says('0 changes behind');
+    await second.catchesUp(first);
     expect(await contentOf(second.data)).to.equal(await contentOf(first.data));
   });
 
@@ -121,13 +122,37 @@ describe('replica: a second machine', () => {
     await replace(atFirst, 'uid=ada,ou=staff,dc=example,dc=com', 'mail', 'changed@example.com');
     await rowanDoes(['index', 'add', 'mail', '--substring', '--data', first.data]);
     await second.start('--passwords-policy', POLICY);
-    await second.says('0 changes behind');
+    await second.catchesUp(first);
     expect(await contentOf(second.data)).to.equal(await contentOf(first.data));
     expect(await rowanDoes(['index', 'list', '--data', second.data])).to.equal(
       await rowanDoes(['index', 'list', '--data', first.data]),
     );
     for (const { data } of [first, second])
       expect(await rowanDoes(['check', '--data', data])).to.include('no breach found');
+  });
+
+  it('takes over access rules, an index and a schema of the primary while both serve', async () => {
+    const [rules, folder] = [sandbox.path('rules.yaml'), sandbox.path('schema')];
+    writeFileSync(
+      rules,
+      'rules:\n- { name: names, who: {}, to: { attributes: [entry, objectClass] }, allow: [view] }\n',
+    );
+    mkdirSync(folder);
+    const badge = "( 1.3.6.1.4.1.99999.1 NAME 'badge' SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )";
+    writeFileSync(sandbox.path('schema/site.ldif'), `dn: cn=schema\nattributeTypes: ${badge}\n`);
+    const anonymous = await RawClient.open(second.server.port);
+    const ada = 'uid=ada,ou=staff,dc=example,dc=com';
+    expect((await anonymous.search(ada)).entries).to.deep.equal([]);
+    await rowanDoes(['access', 'apply', rules, '--data', first.data]);
+    await rowanDoes(['index', 'add', 'roomNumber', '--data', first.data]);
+    await rowanDoes(['schema', 'set', '--data', first.data, '--schema-folders', folder]);
+    await second.catchesUp(first);
+    while ((await anonymous.search(ada)).entries.length === 0);
+    anonymous.close();
+    for (const words of [['index', 'list'], ['access', 'show'], ['schema', 'show'], ['check']]) {
+      const [ours, theirs] = [first, second].map(({ data }) => rowanDoes([...words, '--data', data]));
+      expect(await theirs, words.join(' ')).to.equal(await ours);
+    }
   });
 
   it('is another row when a second server follows with its name, and the log of the primary warns', async () => {

@@ -56,6 +56,11 @@ export class Machine {
     return rowanDoes(['replica', 'status', '--data', this.data]);
   }
 
+  /** Waits until this replica has the last change of the primary. */
+  async catchesUp(primary: Machine): Promise<void> {
+    await this.says(`, change ${/last change (\d+)/.exec(await primary.status())![1]}, 0 changes behind`);
+  }
+
   /** Waits until the status has the text. */
   async says(text: string): Promise<void> {
     const find = async (): Promise<void> => {
