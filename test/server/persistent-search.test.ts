@@ -38,7 +38,7 @@ describe('server: persistent search', () => {
   const parse = (dn: string) => testSchema().parseDn(dn);
 
   before(async () => {
-    running = await start({}, 2);
+    running = await start({ 'limits.requestsInFlight': 4, 'limits.followedSearches': 6 }, 2);
   });
   after(() => running.stop());
   afterEach(() => {
@@ -117,6 +117,34 @@ describe('server: persistent search', () => {
     expect(await take(client, id, 1)).to.deep.equal([personDn('z1')]);
     await running.partition.delete(parse(personDn('z1')), ACTOR);
     expect(await take(client, id, 1)).to.deep.equal([personDn('z1')]);
+  });
+
+  it('a connection is read however many follow, and whatever memory is left', async () => {
+    const { requestBudget, services } = running.server;
+    const count = (): number => [...services.followedSearches.values()].reduce((total, one) => total + one, 0);
+    const client = await connect();
+    const ids = Array.from({ length: 6 }, () => client.send(searchRequest(PEOPLE), [control(15, true, true)]));
+    expect((await client.search(SUFFIX)).code).to.equal(0);
+    while (requestBudget.usedBytes > 0) await new Promise(setImmediate);
+    const { freeBytes } = requestBudget;
+    requestBudget.reserve(freeBytes);
+    try {
+      expect((await client.search(SUFFIX)).code).to.equal(0);
+      const refused = await client.search(PEOPLE, {}, [control(15, true, true)]);
+      expect([refused.code, refused.final.message]).to.deep.equal([
+        11,
+        '6 searches of this user wait for changes; no more are allowed (limits.followedSearches)',
+      ]);
+      client.send({ op: 'abandon', target: ids[0]! });
+      while (count() === 6) await new Promise(setImmediate);
+      client.send(searchRequest(PEOPLE), [control(15, true, true)]);
+      expect((await client.search(SUFFIX)).code).to.equal(0);
+      client.close();
+      while (services.statistics.connectionsCurrent > 0) await new Promise(setImmediate);
+      while (count() > 0) await new Promise(setImmediate);
+    } finally {
+      requestBudget.release(freeBytes);
+    }
   });
 
   it('a bind ends it, malformed values are refused', async () => {

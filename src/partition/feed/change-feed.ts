@@ -29,6 +29,11 @@ export interface ChangeGroup {
   readonly end: ChangePosition;
 }
 
+/** A follower. `wake`, if it is there, lets the follower go on when it waits, with or without changes. */
+export interface Waiter {
+  wake?: () => void;
+}
+
 /**
  * The change records as they appear, for all followers of this process: each record is read once, whatever the number
  * of followers, and kept for a while in one place that all read from. Reads nothing while nobody follows.
@@ -44,7 +49,7 @@ export class ChangeFeed {
   readonly #reads = new BoundedMap<string, { readonly number: bigint; readonly value: unknown }>(MAX_READS, 'oldest');
   #followerCount = 0;
   /** Followers that wait for records. */
-  #waiters: (() => void)[] = [];
+  readonly #waiters = new Set<() => void>();
   #pollTimer: NodeJS.Timeout | undefined;
   #collectTimer: NodeJS.Timeout | undefined;
   #pendingRead: Promise<void> | undefined;
@@ -77,9 +82,9 @@ export class ChangeFeed {
 
   /**
    * Yields the changes behind a position, first those that exist. A group without changes follows whenever there are
-   * none for now, and after `wake`. Throws `syncRefreshRequired` if the caller is too slow.
+   * none for now, and after `waiter.wake`. Throws `syncRefreshRequired` if the caller is too slow.
    */
-  async *follow(position: ChangePosition): AsyncGenerator<ChangeGroup, void, undefined> {
+  async *follow(position: ChangePosition, waiter: Waiter = {}): AsyncGenerator<ChangeGroup, void, undefined> {
     await this.latest();
     this.#followerCount++;
     this.#pollTimer ??= setInterval(() => this.#read(), POLL_MS).unref();
@@ -94,11 +99,21 @@ export class ChangeFeed {
         ({ number, csn } = group.end);
         yield group;
         isCaughtUp ||= group.changes.length === 0;
-        if (isCaughtUp && this.#end.number <= number) await new Promise<void>((resolve) => this.#waiters.push(resolve));
+        if (isCaughtUp && this.#end.number <= number) await this.#wait(waiter);
       }
     } finally {
       if (--this.#followerCount === 0) this.close();
     }
+  }
+
+  #wait(waiter: Waiter): Promise<void> {
+    return new Promise<void>((resolve) => {
+      this.#waiters.add(resolve);
+      waiter.wake = () => {
+        this.#waiters.delete(resolve);
+        resolve();
+      };
+    });
   }
 
   /** Returns undefined if not all records behind the position are kept. */
@@ -161,13 +176,9 @@ export class ChangeFeed {
       this.#end = { number: records.at(-1)!.number, csn };
       const extraCount = this.#recent.length - MAX_RECENT;
       if (extraCount > 0) this.#start = this.#recent.splice(0, extraCount).at(-1)!.number;
-      this.wake();
+      for (const resolve of this.#waiters) resolve();
+      this.#waiters.clear();
     }
-  }
-
-  /** Lets all followers go on, with or without changes. */
-  wake(): void {
-    for (const resolve of this.#waiters.splice(0)) resolve();
   }
 
   close(): void {

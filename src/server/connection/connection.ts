@@ -214,7 +214,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   #mayBegin(): boolean {
     if (this.#state !== 'open' || this.#requests.operations.isBinding || this.#deadlines.handshakeSince > 0)
       return false;
-    if (this.#requests.operations.size >= this.#maxOutstanding || this.#output.isFull) return false;
+    if (this.#requests.operations.placeCount >= this.#maxOutstanding || this.#output.isFull) return false;
     return this.#waitingBind !== undefined || this.#intake.mayAcceptRequest;
   }
 

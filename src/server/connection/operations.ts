@@ -8,6 +8,8 @@ export class OutstandingOperations implements Outstanding {
   readonly #operationsById = new Map<number, Operation>();
   /** Whether a bind is outstanding, so that no other request may begin. */
   isBinding = false;
+  /** Number of operations that hold a place: all but searches that wait for changes, perhaps for ever. */
+  placeCount = 0;
 
   get size(): number {
     return this.#operationsById.size;
@@ -23,11 +25,13 @@ export class OutstandingOperations implements Outstanding {
 
   add(operation: Operation): void {
     this.#operationsById.set(operation.id, operation);
+    this.placeCount++;
     if (operation.op === 'bind') this.isBinding = true;
   }
 
   endOperation(operation: Operation, code: number): void {
     this.#operationsById.delete(operation.id);
+    if (operation.onFollowing) this.placeCount--;
     if (operation.op === 'bind') this.isBinding = false;
     operation.onOperationEnd?.(code);
   }

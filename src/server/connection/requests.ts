@@ -33,6 +33,9 @@ import { OutstandingOperations } from './operations.js';
 import type { Output } from './output.js';
 import { Replies } from './replies.js';
 
+/** Most memory of a request that waits for changes, in bytes: the budget of requests leaves it out. */
+const MAX_FOLLOWED_BYTES = 256 * 1024;
+
 /** A received request: decoded, or still encoded when it is long. */
 export type ReceivedRequest = RequestMessage | EncodedRequest;
 
@@ -248,7 +251,19 @@ export class Requests {
   #track(operation: Operation, result: Promise<Outcome>, message?: RequestMessage): void {
     this.operations.add(operation);
     operation.requestMemory = this.#owner.takeRequestMemory();
+    operation.onFollowing = () => this.#freePlace(operation);
     this.#answerWhenDone(operation, result, message);
+  }
+
+  /** Frees what a search that waits for changes does not need. Its connection is read, whatever the limits. */
+  #freePlace(operation: Operation): void {
+    const { bytes = 0, overheadBytes = 0 } = operation.requestMemory ?? {};
+    if (bytes + overheadBytes > MAX_FOLLOWED_BYTES)
+      throw new LdapError('adminLimitExceeded', 'the request is too large to wait for changes; use a shorter filter');
+    operation.onFollowing = undefined;
+    this.operations.placeCount--;
+    this.#owner.onRequestEnded(operation.requestMemory);
+    operation.requestMemory = undefined;
   }
 
   #answerWhenDone(operation: Operation, outcomePromise: Promise<Outcome>, message?: RequestMessage): void {

@@ -1,5 +1,6 @@
+import { TimeSlice } from '../../fair/time-slice.js';
 import { LdapError } from '../../ldap/ldap-error.js';
-import type { ChangeGroup } from '../../partition/feed/change-feed.js';
+import type { ChangeGroup, Waiter } from '../../partition/feed/change-feed.js';
 import type { ChangePosition, NumberedChange } from '../../partition/feed/change-reader.js';
 import type { Maybe } from '../../partition/index.js';
 import type { StoredEntry } from '../../partition/partition.js';
@@ -17,6 +18,8 @@ import { isBindValid, outdatedBind } from '../request/validity.js';
 import { isInScope, searchParams } from './search.js';
 
 const EMPTY = Buffer.alloc(0);
+/** The names that a change is about, parsed once for all searches of the process. */
+const namesByChange = new WeakMap<NumberedChange, readonly Dn[]>();
 const UNLIMITED = { sizeLimit: 0, deadline: Number.POSITIVE_INFINITY, lookLimit: Number.POSITIVE_INFINITY };
 
 /** A search that tells of changes, while it runs or since an earlier one. Aliases and referral objects are entries. */
@@ -28,6 +31,10 @@ export class FollowedSearch {
   params: SearchParams;
   /** Number of the last change that `follow` has yielded. */
   #number: bigint | undefined;
+  readonly #isFollowing: boolean;
+  /** The user; of an anonymous client, its network. */
+  readonly #identity: string;
+  readonly #slice: TimeSlice;
 
   /** `isFollowing`: the search does not end with what there is now. */
   constructor(context: Context, request: SearchRequest, reply: SearchReply, isFollowing: boolean) {
@@ -40,6 +47,30 @@ export class FollowedSearch {
     this.request = request;
     this.reply = reply;
     this.params = this.#currentParams();
+    this.#isFollowing = isFollowing;
+    this.#identity = context.client?.identity?.() ?? context.session.key;
+    this.#slice = new TimeSlice(context.client);
+    if (isFollowing) this.#requireRoom();
+  }
+
+  /** Returns the number of searches of the user that wait for changes. Throws if another one would be too many. */
+  #requireRoom(): number {
+    const { followedSearches, config } = this.context.services;
+    const count = followedSearches.get(this.#identity) ?? 0;
+    if (count < config.limits.followedSearches) return count;
+    const problem = `${count} searches of this user wait for changes; no more are allowed (limits.followedSearches)`;
+    throw new LdapError('adminLimitExceeded', problem);
+  }
+
+  /** Whether the search could find the changed entry before the change or after it. */
+  #concerns(change: NumberedChange): boolean {
+    const { schema } = this.context.services;
+    let names = namesByChange.get(change);
+    if (!names) {
+      names = (change.newDn ? [change.dn, change.newDn] : [change.dn]).map((dn) => schema.parseDnBytes(dn));
+      namesByChange.set(change, names);
+    }
+    return names.some((name) => this.includesName(name));
   }
 
   #currentParams(): SearchParams {
@@ -125,29 +156,53 @@ export class FollowedSearch {
   }
 
   /**
-   * Calls `onChanges` for the changes behind a position, as they come and with the rights that the client has then,
-   * until the operation ends. Calls `onCaughtUp` when there are none for the first time, and goes on if that is true.
+   * Calls `onChanges` for the changes behind a position, as they come, and with the rights that the client has then, if
+   * there are any in scope. Calls `onCaughtUp` when there are none for the first time. Then goes on until the operation
+   * ends if the search is one that follows.
    */
   async follow(
     start: ChangePosition,
     onChanges: (group: ChangeGroup) => Promise<void>,
-    onCaughtUp: (end: ChangePosition) => Maybe<boolean>,
+    onCaughtUp: (end: ChangePosition) => Maybe<void>,
   ): Promise<void> {
     const { context } = this;
-    const { feed } = context.services.partition;
-    const endWait = context.onAbortWhileWaiting(() => feed.wake());
+    const { partition, followedSearches } = context.services;
+    const waiter: Waiter = {};
+    if (this.#isFollowing) followedSearches.set(this.#identity, this.#requireRoom() + 1);
+    const endWait = context.onAbortWhileWaiting(() => waiter.wake?.());
     let isCaughtUp = false;
     try {
-      for await (const group of feed.follow(start)) {
-        this.#number = group.end.number;
-        if (context.aborted) throw new LdapError('canceled', 'canceled');
-        if (group.changes.length > 0) await this.#withRights(() => onChanges(group));
-        else if (!isCaughtUp && !(await onCaughtUp(group.end))) return;
-        else isCaughtUp = true;
+      for await (const { changes, end } of partition.feed.follow(start, waiter)) {
+        this.#number = end.number;
+        const concerning = changes.filter((change) => this.#concerns(change));
+        if (concerning.length > 0 || !isCaughtUp) await this.#slice.yieldIfOver();
+        this.requireGoingOn();
+        if (concerning.length > 0) await this.#withRights(() => onChanges({ changes: concerning, end }));
+        else if (changes.length > 0) await onChanges({ changes: concerning, end });
+        else if (!isCaughtUp) {
+          await onCaughtUp(end);
+          if (!this.#isFollowing) return;
+          context.onFollowing?.();
+          isCaughtUp = true;
+        }
+        // Nothing wakes a search that has been ended before it waits.
+        this.requireGoingOn();
       }
     } finally {
       endWait();
+      if (this.#isFollowing) this.#leave();
     }
+  }
+
+  #leave(): void {
+    const { followedSearches } = this.context.services;
+    const count = followedSearches.get(this.#identity)! - 1;
+    if (count > 0) followedSearches.set(this.#identity, count);
+    else followedSearches.delete(this.#identity);
+  }
+
+  requireGoingOn(): void {
+    if (this.context.aborted) throw new LdapError('canceled', 'canceled');
   }
 
   async #withRights(work: () => Promise<void>): Promise<void> {

@@ -26,7 +26,7 @@ export async function persistentSearch(context: Context, request: SearchRequest,
     async ({ changes }) => {
       for (const change of changes) await send(change);
     },
-    () => true,
+    () => undefined,
   );
   return SUCCESS;
 }

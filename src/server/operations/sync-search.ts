@@ -54,7 +54,8 @@ class Synchronization {
     let isRefresh = known !== undefined;
     let end = start;
     const onChanges = async ({ changes, end }: ChangeGroup): Promise<void> => {
-      this.#gather(changes);
+      await this.#requireSameRules();
+      for (const change of changes) this.#changed.add(change);
       // The changes of a refresh are sent together, so that a name is free before another entry takes it.
       if (isRefresh) return;
       await this.#sendChanges('modify');
@@ -65,7 +66,6 @@ class Synchronization {
       await this.#sendChanges('add');
       if (isRefresh && isPersistent) await this.#sendInfo('refreshDelete', position);
       isRefresh = false;
-      return isPersistent;
     });
     return this.#done(end, true);
   }
@@ -117,13 +117,10 @@ class Synchronization {
     return this.#search.reply.intermediate!(SYNC_INFO, encodeSyncInfo(kind, this.#lastCookie));
   }
 
-  #gather(changes: ChangeGroup['changes']): void {
+  async #requireSameRules(): Promise<void> {
     const { services, session } = this.#context;
-    if (!session.isAdmin && services.partition.accessVersion !== this.#accessVersion)
+    if (!session.isAdmin && (await services.partition.freshAccessVersion()) !== this.#accessVersion)
       throw new LdapError('syncRefreshRequired', 'the access rules have changed');
-    const isIncluded = (dn: Buffer) => this.#search.includesName(services.schema.parseDnBytes(dn));
-    for (const change of changes)
-      if (isIncluded(change.dn) || (change.newDn && isIncluded(change.newDn))) this.#changed.add(change);
   }
 
   /** Sends what has become of the gathered entries. `state`: that of entries which the client probably has. */

@@ -59,6 +59,8 @@ export interface Context {
   searchReport: SearchReport | undefined;
   /** Set by a search that waits for changes after its results. A bind or a shutdown ends such a search. */
   isFollowing?: boolean;
+  /** Called once by a search that waits for changes from now on. */
+  readonly onFollowing?: (() => void) | undefined;
   /** Set by a bind that fails: the reason, which the client is not told. */
   bindFailure: string | undefined;
   /** Set by a write. */

@@ -52,6 +52,8 @@ export class Operation implements Context, SearchReply {
   behalfOf: string | undefined = undefined;
   givenNumbers: GivenNumbers | undefined = undefined;
   isFollowing = false;
+  /** Frees the place of the operation on its connection; undefined: it holds none. */
+  onFollowing: (() => void) | undefined;
   /** Number of the request on its connection, from 1. */
   number = 0;
   /** Set by another thread that has run the request. */

@@ -111,6 +111,8 @@ export interface Services {
   readonly states: StateDirectory;
   readonly replica: ReplicaServices | undefined;
   readonly virtual: VirtualEntries;
+  /** Numbers of searches that wait for changes, by user. */
+  readonly followedSearches: Map<string, number>;
 }
 
 /** The other processes and threads of the server, and the figures of its parts. */
@@ -166,6 +168,7 @@ export function createServices(
       return replica?.states ?? partition;
     },
     virtual: new VirtualEntries(partition, config, statistics, siblings, primary),
+    followedSearches: new Map<string, number>(),
   };
   onSettingsChanged(config, (values) => {
     const hasChanged = (prefix: string): boolean => Object.keys(values).some((name) => name.startsWith(prefix));

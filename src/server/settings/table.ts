@@ -220,7 +220,11 @@ export const settings = {
   'limits.controls': { ...integer(32, { min: 4, max: 1000 }, 'at once'), help: 'Controls of a request.' },
   'limits.requestsInFlight': {
     ...integer(1000, { min: 1, max: 100_000 }, 'at once'),
-    help: 'Requests of one connection at work; more are read when some have been answered.',
+    help: 'Requests of one connection at work; more are read when some have been answered. Searches that wait for changes are not counted.',
+  },
+  'limits.followedSearches': {
+    ...integer(100, { min: 1, max: 100_000 }, 'at once'),
+    help: 'Searches of one user that wait for changes (persistent search, content synchronization), in each process; more are refused with 11.',
   },
   'limits.longRequests': {
     ...integer(1000, { min: 2, max: 1_000_000 }, 'at once'),
