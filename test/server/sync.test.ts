@@ -1,11 +1,15 @@
 import { expect } from 'chai';
 import { PRESETS } from '../../src/access/presets.js';
+import { changeCells } from '../../src/partition/model/change-record.js';
 import { CHANGES_TABLE } from '../../src/partition/model/tables.js';
+import type { Dn } from '../../src/schema/schema-types.js';
+import type { PlanStep } from '../../src/store/contract.js';
 import { ENGINES, openStore, seeded } from '../partition/fixture.js';
 import { rounds } from '../rounds.js';
 import {
   ADMIN,
   addPerson,
+  attributes,
   CHEAP,
   emptyPartition,
   fill,
@@ -353,3 +357,43 @@ for (const engine of ENGINES) {
     });
   });
 }
+
+describe('server: content synchronization of many changes', () => {
+  it('sends a long chain of renames so that each name is free before it is taken', async () => {
+    const running = await start(CHEAP);
+    const { partition } = running;
+    const client = await RawClient.open(running.port);
+    try {
+      await client.bind(ADMIN.dn, ADMIN.password);
+      const numbers = Array.from({ length: 12_000 }, (_, n) => n);
+      const dn = (n: number): string => `cn=c${n},${SUFFIX}`;
+      const parse = (n: number): Dn => testSchema().parseDn(dn(n));
+      const consumer = new SyncConsumer(SUFFIX, { scope: 'one' });
+      expect(await consumer.refresh(client)).to.equal(0);
+      async function* entries() {
+        const parts = (n: number) => attributes({ objectClass: 'applicationProcess', cn: `c${n}` });
+        yield numbers.map((n) => ({ line: n + 1, dn: dn(n + 1), attributes: parts(n + 1) }));
+      }
+      await partition.load(entries(), ACTOR, { continue: false, onReject: ({ reason }) => expect.fail(reason) });
+      const time = Buffer.alloc(8);
+      time.writeBigUInt64BE(BigInt(Date.now()));
+      const steps: PlanStep[] = [];
+      for (const n of numbers.toReversed()) {
+        const { id } = (await partition.findRow(parse(n + 1)))!;
+        const formerRdn = parse(n).rdns[0]!.norm;
+        const beforeImage = Buffer.concat([Buffer.from('\0\x07normRdn'), Buffer.of(formerRdn.length), formerRdn]);
+        const csn = consumer.csn.replace('#000000#', `#${(numbers.length - n).toString(16).padStart(6, '0')}#`);
+        const names = { dn: Buffer.from(dn(n)), newDn: Buffer.from(dn(n + 1)) };
+        const append = changeCells({ op: 'rename', id, ...names, writerDn: '', csn, time, beforeImage });
+        steps.push({ table: CHANGES_TABLE.name, append });
+      }
+      await partition.store.commit({ steps, decisive: 0 });
+      consumer.heard();
+      expect(await consumer.refresh(client)).to.equal(0);
+      expect(consumer.heard()).to.deep.equal([...numbers.toReversed().map((n) => `add ${dn(n + 1)}`), 'done 0']);
+    } finally {
+      client.close();
+      await running.stop();
+    }
+  });
+});

@@ -15,6 +15,13 @@ export interface ChangedEntry {
   readonly renames: { readonly parent: string | undefined; readonly rdn: string | undefined }[];
 }
 
+/** An entry that comes behind those above it, the topmost of which is last, and behind those that leave its place. */
+interface WaitingEntry {
+  readonly entry: ChangedEntry;
+  readonly above: (ChangedEntry | undefined)[];
+  readonly leavers: ChangedEntry[];
+}
+
 /** Gathers the entries that changes have changed, each once. */
 export class ChangedEntries {
   readonly #entriesById = new Map<string, ChangedEntry>();
@@ -50,26 +57,42 @@ export class ChangedEntries {
     /** The entries that a consumer may have at a place where they are not any more. */
     const leavers = new Map<string, ChangedEntry[]>();
     for (const entry of entries) {
+      await search.slice.yieldIfOver();
       const { id, isNew, isDeleted, renames } = entry;
       if (!isDeleted) parents.set(entry, (await search.readStored(id))?.parent);
       const place = isNew || isDeleted || renames.length > 0 ? await partition.placeById(id) : undefined;
       if (place === undefined) continue;
       if (!isDeleted) places.set(entry, place);
-      for (const former of formerPlaces(entry, place)) leavers.set(former, [...(leavers.get(former) ?? []), entry]);
+      for (const former of formerPlaces(entry, place)) {
+        const others = leavers.get(former) ?? [];
+        others.push(entry);
+        leavers.set(former, others);
+      }
     }
     const ordered = new Set<ChangedEntry>();
     const begun = new Set<ChangedEntry>();
-    const put = (entry: ChangedEntry | undefined): void => {
+    /** Entries that are put when those before them are, each of which waits for the next one. */
+    const waiting: WaitingEntry[] = [];
+    const begin = (entry: ChangedEntry | undefined): void => {
       if (!entry || begun.has(entry)) return;
       begun.add(entry);
-      for (let node = parents.get(entry); node; node = node.parent) put(present.get(idKey(node.id)));
-      for (const leaver of leavers.get(places.get(entry) ?? '') ?? []) {
-        put(leaver);
-        if (!ordered.has(leaver)) ordered.add({ ...leaver, isDeleted: true });
-      }
-      ordered.add(entry);
+      const above: (ChangedEntry | undefined)[] = [];
+      for (let node = parents.get(entry); node; node = node.parent) above.unshift(present.get(idKey(node.id)));
+      waiting.push({ entry, above, leavers: [...(leavers.get(places.get(entry) ?? '') ?? [])].reverse() });
     };
-    for (const isDeleted of [false, true]) for (const entry of entries) if (entry.isDeleted === isDeleted) put(entry);
+    for (const entry of entries.sort((a, b) => Number(a.isDeleted) - Number(b.isDeleted))) {
+      begin(entry);
+      for (let last = waiting.at(-1); last; last = waiting.at(-1)) {
+        const leaver = last.leavers.at(-1);
+        if (last.above.length > 0) begin(last.above.pop());
+        else if (leaver && !begun.has(leaver)) begin(leaver);
+        else if (leaver) {
+          if (!ordered.has(leaver)) ordered.add({ ...leaver, isDeleted: true });
+          last.leavers.pop();
+        } else ordered.add(waiting.pop()!.entry);
+        await search.slice.yieldIfOver();
+      }
+    }
     return [...ordered];
   }
 }

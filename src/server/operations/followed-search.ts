@@ -34,7 +34,7 @@ export class FollowedSearch {
   readonly #isFollowing: boolean;
   /** The user; of an anonymous client, its network. */
   readonly #identity: string;
-  readonly #slice: TimeSlice;
+  readonly slice: TimeSlice;
 
   /** `isFollowing`: the search does not end with what there is now. */
   constructor(context: Context, request: SearchRequest, reply: SearchReply, isFollowing: boolean) {
@@ -49,7 +49,7 @@ export class FollowedSearch {
     this.params = this.#currentParams();
     this.#isFollowing = isFollowing;
     this.#identity = context.client?.identity?.() ?? context.session.key;
-    this.#slice = new TimeSlice(context.client);
+    this.slice = new TimeSlice(context.client);
     if (isFollowing) this.#requireRoom();
   }
 
@@ -175,7 +175,7 @@ export class FollowedSearch {
       for await (const { changes, end } of partition.feed.follow(start, waiter)) {
         this.#number = end.number;
         const concerning = changes.filter((change) => this.#concerns(change));
-        if (concerning.length > 0 || !isCaughtUp) await this.#slice.yieldIfOver();
+        if (concerning.length > 0 || !isCaughtUp) await this.slice.yieldIfOver();
         this.requireGoingOn();
         if (concerning.length > 0) await this.#withRights(() => onChanges({ changes: concerning, end }));
         else if (changes.length > 0) await onChanges({ changes: concerning, end });

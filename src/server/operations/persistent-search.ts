@@ -24,7 +24,10 @@ export async function persistentSearch(context: Context, request: SearchRequest,
   await search.follow(
     start,
     async ({ changes }) => {
-      for (const change of changes) await send(change);
+      for (const change of changes) {
+        await search.slice.yieldIfOver();
+        await send(change);
+      }
     },
     () => undefined,
   );

@@ -127,6 +127,7 @@ class Synchronization {
   async #sendChanges(state: SyncState): Promise<void> {
     const entries = await this.#changed.takeInOrder(this.#search);
     for (const { id, dn, isNew, isDeleted } of entries) {
+      await this.#search.slice.yieldIfOver();
       if (isDeleted) await this.#sendDeletion(id, dn);
       else await this.#sendChange(id, isNew ? 'add' : state, dn);
     }
@@ -161,7 +162,10 @@ class Synchronization {
         sentIds.add(key);
       },
     );
-    for (const entry of below.sort((a, b) => a.depth - b.depth)) await this.#sendChange(entry.id, state, EMPTY);
+    for (const entry of below.sort((a, b) => a.depth - b.depth)) {
+      await this.#search.slice.yieldIfOver();
+      await this.#sendChange(entry.id, state, EMPTY);
+    }
   }
 }
 
