@@ -396,4 +396,36 @@ describe('server: content synchronization of many changes', () => {
       await running.stop();
     }
   });
+
+  it('sends nothing more to a slow client whose bind has become invalid', async () => {
+    const running = await start({ ...CHEAP, 'limits.unsentBytes': 64 * 1024 }, 300);
+    const { partition, server } = running;
+    const client = await RawClient.open(running.port);
+    const replace = (dn: string, type: string, value: string): Promise<void> => {
+      const attribute = { type, values: [Buffer.from(value)] };
+      return partition.modify(testSchema().parseDn(dn), [{ operation: 'replace', attribute }], ACTOR);
+    };
+    const describeAll = async (value: string): Promise<void> => {
+      for (let n = 1; n < 300; n++) await replace(personDn(`p${n}`), 'description', value);
+    };
+    try {
+      expect(await client.bind(P0.dn, P0.password)).to.equal(0);
+      const consumer = new SyncConsumer(PEOPLE);
+      await consumer.refresh(client);
+      await describeAll('before'.repeat(10_000));
+      client.socket.pause();
+      const refresh = consumer.refresh(client);
+      while (server.unsentTotal.bytes <= 64 * 1024) await new Promise(setImmediate);
+      await replace(P0.dn, 'userPassword', '{CLEARTEXT}new');
+      await describeAll('after');
+      client.socket.resume();
+      expect(await refresh).to.equal(50);
+      const descriptions = [...consumer.copy.values()].map(({ attributes }) => attributes.get('description')?.[0]);
+      expect(descriptions).to.include('before'.repeat(10_000));
+      expect(descriptions).to.not.include('after');
+    } finally {
+      client.close();
+      await running.stop();
+    }
+  });
 });

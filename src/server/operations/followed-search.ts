@@ -4,7 +4,7 @@ import type { ChangeGroup, Waiter } from '../../partition/feed/change-feed.js';
 import type { ChangePosition, NumberedChange } from '../../partition/feed/change-reader.js';
 import type { Maybe } from '../../partition/index.js';
 import type { StoredEntry } from '../../partition/partition.js';
-import type { SearchParams } from '../../partition/read/search-params.js';
+import { requireTime, type SearchParams } from '../../partition/read/search-params.js';
 import type { Hit } from '../../partition/read/sink.js';
 import { writeBytes } from '../../protocol/asn1.js';
 import { encodeControls } from '../../protocol/encode.js';
@@ -15,6 +15,7 @@ import { viewerOf } from '../request/access.js';
 import type { Context, SearchReply } from '../request/context.js';
 import { sessionRights } from '../request/rights.js';
 import { isBindValid, outdatedBind } from '../request/validity.js';
+import type { SessionRights } from '../words/session.js';
 import { isInScope, searchParams } from './search.js';
 
 const EMPTY = Buffer.alloc(0);
@@ -27,7 +28,7 @@ export class FollowedSearch {
   readonly context: Context;
   readonly request: SearchRequest;
   readonly reply: SearchReply;
-  /** Parameters by the rights at the last `renew`. */
+  /** Parameters by the rights at the last `proceed`. */
   params: SearchParams;
   /** Number of the last change that `follow` has yielded. */
   #number: bigint | undefined;
@@ -35,6 +36,7 @@ export class FollowedSearch {
   /** The user; of an anonymous client, its network. */
   readonly #identity: string;
   readonly slice: TimeSlice;
+  #rights: SessionRights | undefined;
 
   /** `isFollowing`: the search does not end with what there is now. */
   constructor(context: Context, request: SearchRequest, reply: SearchReply, isFollowing: boolean) {
@@ -47,6 +49,7 @@ export class FollowedSearch {
     this.request = request;
     this.reply = reply;
     this.params = this.#currentParams();
+    this.#rights = context.session.rights;
     this.#isFollowing = isFollowing;
     this.#identity = context.client?.identity?.() ?? context.session.key;
     this.slice = new TimeSlice(context.client);
@@ -175,10 +178,8 @@ export class FollowedSearch {
       for await (const { changes, end } of partition.feed.follow(start, waiter)) {
         this.#number = end.number;
         const concerning = changes.filter((change) => this.#concerns(change));
-        if (concerning.length > 0 || !isCaughtUp) await this.slice.yieldIfOver();
-        this.requireGoingOn();
-        if (concerning.length > 0) await this.#withRights(() => onChanges({ changes: concerning, end }));
-        else if (changes.length > 0) await onChanges({ changes: concerning, end });
+        if (concerning.length > 0 || !isCaughtUp) await this.proceed();
+        if (changes.length > 0) await onChanges({ changes: concerning, end });
         else if (!isCaughtUp) {
           await onCaughtUp(end);
           if (!this.#isFollowing) return;
@@ -186,7 +187,7 @@ export class FollowedSearch {
           isCaughtUp = true;
         }
         // Nothing wakes a search that has been ended before it waits.
-        this.requireGoingOn();
+        requireTime({ deadline: Number.POSITIVE_INFINITY, signal: context });
       }
     } finally {
       endWait();
@@ -201,15 +202,15 @@ export class FollowedSearch {
     else followedSearches.delete(this.#identity);
   }
 
-  requireGoingOn(): void {
-    if (this.context.aborted) throw new LdapError('canceled', 'canceled');
-  }
-
-  async #withRights(work: () => Promise<void>): Promise<void> {
+  /** Called before each entry: gives way to others, then looks at the bind and the rights as they are now. */
+  async proceed(): Promise<void> {
     const { context } = this;
+    await this.slice.yieldIfOver();
+    requireTime({ deadline: Number.POSITIVE_INFINITY, signal: context });
     if (!(await isBindValid(context.services, context.session))) throw outdatedBind();
-    await sessionRights(context);
+    const rights = await sessionRights(context);
+    if (rights === this.#rights) return;
+    this.#rights = rights;
     this.params = this.#currentParams();
-    await work();
   }
 }

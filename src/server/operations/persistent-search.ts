@@ -25,7 +25,7 @@ export async function persistentSearch(context: Context, request: SearchRequest,
     start,
     async ({ changes }) => {
       for (const change of changes) {
-        await search.slice.yieldIfOver();
+        await search.proceed();
         await send(change);
       }
     },

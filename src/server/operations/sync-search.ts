@@ -127,7 +127,7 @@ class Synchronization {
   async #sendChanges(state: SyncState): Promise<void> {
     const entries = await this.#changed.takeInOrder(this.#search);
     for (const { id, dn, isNew, isDeleted } of entries) {
-      await this.#search.slice.yieldIfOver();
+      await this.#search.proceed();
       if (isDeleted) await this.#sendDeletion(id, dn);
       else await this.#sendChange(id, isNew ? 'add' : state, dn);
     }
@@ -163,7 +163,7 @@ class Synchronization {
       },
     );
     for (const entry of below.sort((a, b) => a.depth - b.depth)) {
-      await this.#search.slice.yieldIfOver();
+      await this.#search.proceed();
       await this.#sendChange(entry.id, state, EMPTY);
     }
   }
