@@ -297,6 +297,46 @@ for (const engine of ENGINES) {
       expect(consumer.cookie).to.equal('');
     });
 
+    it('the limits of a search hold for what has changed since a cookie', async () => {
+      const text = (limit: string): string => `rules:
+  - name: users read
+    who: { users: true }
+    allow: [view]
+limits:
+  - name: few
+    who: { users: true }
+    ${limit}: 5
+`;
+      const user = await connect(personDn('p2'), 'secret-2');
+      try {
+        for (const [limit, code] of [
+          ['sizeLimit', 4],
+          ['lookLimit', 11],
+        ] as const) {
+          await running.partition.setAccess(text(limit), 'test', running.partition.accessVersion);
+          await modify(PEOPLE, 'description', limit);
+          const { csn } = await running.partition.feed.latest();
+          for (let n = 0; n < 7; n++) await modify(personDn(`p${n % 3}`), 'l', `${limit}${n}`);
+          const few = await user.search(PEOPLE, { scope: 'one' }, [syncRequest(1, `csn=${csn}`)]);
+          if (limit === 'sizeLimit') expect([few.code, few.entries.length]).to.deep.equal([0, 3]);
+          for (let n = 0; n < 6; n++) await addPerson(running.partition, `${limit}${n}`);
+          const answer = await user.search(PEOPLE, { scope: 'one' }, [syncRequest(1, `csn=${csn}`)]);
+          expect(answer.code).to.equal(code);
+          if (limit === 'sizeLimit') expect(answer.entries.length).to.equal(5);
+          const asked = { scope: 'one', sizeLimit: 2 } as const;
+          expect((await client.search(PEOPLE, asked, [syncRequest(1, `csn=${csn}`)])).code).to.equal(4);
+        }
+        await unit('limited');
+        await unit('below', `ou=limited,${PEOPLE}`);
+        const { csn } = await running.partition.feed.latest();
+        await rename(`ou=limited,${PEOPLE}`, 'ou=renamed');
+        const asked = { scope: 'sub', sizeLimit: 1 } as const;
+        expect((await client.search(PEOPLE, asked, [syncRequest(1, `csn=${csn}`)])).code).to.equal(4);
+      } finally {
+        await running.partition.setAccess(PRESETS['users-read'], 'test', running.partition.accessVersion);
+      }
+    });
+
     it('a bind, the loss of the bind and a shutdown of the connection end the search', async () => {
       const admin = await connect();
       const consumer = new SyncConsumer(SUFFIX);

@@ -73,6 +73,10 @@ export function requireTime({ deadline, signal }: AbortConditions): void {
   if (performance.now() > deadline) throw new LdapError('timeLimitExceeded', 'the search took longer than it may');
 }
 
+export function sizeLimitError(): LdapError {
+  return new LdapError('sizeLimitExceeded', 'there are more entries than were asked for or are allowed');
+}
+
 export function lookLimitError(): LdapError {
   return new LdapError(
     'adminLimitExceeded',

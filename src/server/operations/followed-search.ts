@@ -4,7 +4,7 @@ import type { ChangeGroup, Waiter } from '../../partition/feed/change-feed.js';
 import type { ChangePosition, NumberedChange } from '../../partition/feed/change-reader.js';
 import type { Maybe } from '../../partition/index.js';
 import type { StoredEntry } from '../../partition/partition.js';
-import { requireTime, type SearchParams } from '../../partition/read/search-params.js';
+import { requireTime, type SearchParams, sizeLimitError } from '../../partition/read/search-params.js';
 import type { Hit } from '../../partition/read/sink.js';
 import { writeBytes } from '../../protocol/asn1.js';
 import { encodeControls } from '../../protocol/encode.js';
@@ -21,7 +21,7 @@ import { isInScope, searchParams } from './search.js';
 const EMPTY = Buffer.alloc(0);
 /** The names that a change is about, parsed once for all searches of the process. */
 const namesByChange = new WeakMap<NumberedChange, readonly Dn[]>();
-const UNLIMITED = { sizeLimit: 0, deadline: Number.POSITIVE_INFINITY, lookLimit: Number.POSITIVE_INFINITY };
+export const UNLIMITED = { sizeLimit: 0, deadline: Number.POSITIVE_INFINITY, lookLimit: Number.POSITIVE_INFINITY };
 
 /** A search that tells of changes, while it runs or since an earlier one. Aliases and referral objects are entries. */
 export class FollowedSearch {
@@ -37,6 +37,9 @@ export class FollowedSearch {
   readonly #identity: string;
   readonly slice: TimeSlice;
   #rights: SessionRights | undefined;
+  /** The limits for changed entries. They hold until the refresh has ended. */
+  limits: Pick<SearchParams, 'sizeLimit' | 'deadline' | 'lookLimit'> = UNLIMITED;
+  #foundCount = 0;
 
   /** `isFollowing`: the search does not end with what there is now. */
   constructor(context: Context, request: SearchRequest, reply: SearchReply, isFollowing: boolean) {
@@ -108,19 +111,25 @@ export class FollowedSearch {
     if (!stored || !this.includesName(stored.name)) return false;
     const found = partition.findStored(stored, this.params.filter, this.params.viewer);
     if (found !== 'unknown') {
-      if (found) await this.send(found, control);
+      if (found) await this.#sendFound(found, control);
       return found !== undefined;
     }
     let isFound = false;
     const entry = (hit: Hit): Maybe<void> => {
       isFound = hit.id.equals(id);
-      return isFound ? this.send(hit, control) : undefined;
+      return isFound ? this.#sendFound(hit, control) : undefined;
     };
     await this.searchIfThere(
       { ...this.params, ...UNLIMITED, onCut: undefined, base: stored.name, scope: 'base' },
       entry,
     );
     return isFound;
+  }
+
+  #sendFound(entry: ReplyEntry, control: Control | undefined): Maybe<void> {
+    const { sizeLimit } = this.limits;
+    if (sizeLimit > 0 && ++this.#foundCount > sizeLimit) throw sizeLimitError();
+    return this.send(entry, control);
   }
 
   /** Searches at a base that may be gone by now, or have another name: later changes tell of that. */
@@ -187,7 +196,7 @@ export class FollowedSearch {
           isCaughtUp = true;
         }
         // Nothing wakes a search that has been ended before it waits.
-        requireTime({ deadline: Number.POSITIVE_INFINITY, signal: context });
+        requireTime({ deadline: this.limits.deadline, signal: context });
       }
     } finally {
       endWait();
@@ -206,7 +215,7 @@ export class FollowedSearch {
   async proceed(): Promise<void> {
     const { context } = this;
     await this.slice.yieldIfOver();
-    requireTime({ deadline: Number.POSITIVE_INFINITY, signal: context });
+    requireTime({ deadline: this.limits.deadline, signal: context });
     if (!(await isBindValid(context.services, context.session))) throw outdatedBind();
     const rights = await sessionRights(context);
     if (rights === this.#rights) return;

@@ -11,11 +11,11 @@ import { ControlOid, SYNC_INFO } from '../../protocol/oids.js';
 import type { Context, SearchReply } from '../request/context.js';
 import { type Outcome, SUCCESS } from '../words/outcome.js';
 import { ChangedEntries } from './changed-entries.js';
-import { FollowedSearch } from './followed-search.js';
+import { FollowedSearch, UNLIMITED } from './followed-search.js';
 
 const EMPTY = Buffer.alloc(0);
 /** The most change records that a refresh sorts. */
-const MAX_DELTA = 50_000n;
+const MAX_DELTA = 50_000;
 const NO_ATTRIBUTES = { includes: () => false };
 
 /** A search that keeps a copy of its entries up to date (RFC 4533). */
@@ -46,7 +46,9 @@ class Synchronization {
   async run(isPersistent: boolean): Promise<Outcome> {
     const known = await this.#knownPosition();
     const start = known ?? (await this.#context.services.partition.feed.latest());
-    if (!known) {
+    // The search without a cookie has its own limits.
+    if (known) this.#search.limits = this.#search.params;
+    else {
       await this.#sendAll();
       if (!isPersistent) return this.#done(start, false);
       await this.#sendInfo('refreshPresent', start);
@@ -66,6 +68,7 @@ class Synchronization {
       await this.#sendChanges('add');
       if (isRefresh && isPersistent) await this.#sendInfo('refreshDelete', position);
       isRefresh = false;
+      this.#search.limits = UNLIMITED;
     });
     return this.#done(end, true);
   }
@@ -100,7 +103,8 @@ class Synchronization {
     if (rules && rules.time > csnMicros(this.#csn) / 1000) return undefined;
     const position = await services.partition.feed.find(this.#csn);
     const latest = await services.partition.feed.latest();
-    return position && latest.number - position.number > MAX_DELTA ? undefined : position;
+    const maxDelta = Math.min(MAX_DELTA, this.#search.params.lookLimit);
+    return position && latest.number - position.number > maxDelta ? undefined : position;
   }
 
   #cookie({ csn }: ChangePosition): string {
@@ -153,9 +157,10 @@ class Synchronization {
     const name = (await this.#search.readStored(id))?.name;
     if (!name || scope === 'base' || scope === 'one') return;
     const below: { readonly id: Buffer; readonly depth: number }[] = [];
-    const limits = { ...UNLIMITED_SEARCH, selects: NO_ATTRIBUTES, signal: this.#context };
+    const { deadline, lookLimit } = this.#search.limits;
+    const limits = { deadline, lookLimit: lookLimit - sentIds.size, selects: NO_ATTRIBUTES, signal: this.#context };
     await this.#search.searchIfThere(
-      { ...limits, base: name, scope: 'subordinate', filter: { type: 'and', filters: [] } },
+      { ...UNLIMITED_SEARCH, ...limits, base: name, scope: 'subordinate', filter: { type: 'and', filters: [] } },
       (hit) => {
         const key = hit.id.toString('latin1');
         if (!sentIds.has(key)) below.push({ id: Buffer.from(hit.id), depth: schema.parseDnBytes(hit.dn).rdns.length });

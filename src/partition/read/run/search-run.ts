@@ -1,5 +1,4 @@
 import { TimeSlice, waitForFirstSlice } from '../../../fair/time-slice.js';
-import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Maybe, Reader } from '../../../store/contract.js';
 import { chain, isPromise } from '../../../store/maybe.js';
 import { EMPTY } from '../../../store/row.js';
@@ -10,7 +9,7 @@ import { ROOT } from '../../tree/nodes.js';
 import type { Candidate, CompiledFilter, FilterInputs } from '../filter/compiled-filter.js';
 import { IdSet } from '../plan/id-set.js';
 import type { IndexPlan, PlanContext } from '../plan/index-plan.js';
-import { lookLimitError, requireTime, type SearchParams, type SearchPlan } from '../search-params.js';
+import { lookLimitError, requireTime, type SearchParams, type SearchPlan, sizeLimitError } from '../search-params.js';
 import type { Hit, MembersRow, SearchSink } from '../sink.js';
 import { Areas } from './area.js';
 import { CLOCK_INTERVAL } from './batch-sizes.js';
@@ -200,9 +199,7 @@ class SearchOutput {
   passEntry({ id, storedRow, parent, kind, key, sight }: ExaminedEntry, areaIndex: number): Maybe<void> {
     const { sizeLimit, pageSize } = this.#params;
     if ((kind === 's' || kind === 't') && this.#isRepeated(id)) return;
-    if (sizeLimit > 0 && this.entries >= sizeLimit) {
-      throw new LdapError('sizeLimitExceeded', 'there are more entries than were asked for or are allowed');
-    }
+    if (sizeLimit > 0 && this.entries >= sizeLimit) throw sizeLimitError();
     if (pageSize !== undefined && this.entries >= pageSize) {
       this.#endPage();
       return;
