@@ -297,6 +297,32 @@ for (const engine of ENGINES) {
       expect(consumer.cookie).to.equal('');
     });
 
+    it('a cookie does not tell of a base that the client may not see', async () => {
+      const user = await connect(personDn('p2'), 'secret-2');
+      try {
+        await addPerson(running.partition, 'hidden1', { l: 'hidden' });
+        const hiding = PRESETS['users-read'].replace(
+          /^rules:\n/m,
+          `rules:
+  - name: some are hidden
+    who: { users: true }
+    to: { filter: "(l=hidden)" }
+    deny: [view]
+`,
+        );
+        await running.partition.setAccess(hiding, 'test', running.partition.accessVersion);
+        await modify(PEOPLE, 'description', 'later');
+        const { csn } = await running.partition.feed.latest();
+        await modify(personDn('hidden1'), 'description', 'changed');
+        for (const uid of ['hidden1', 'absent1']) {
+          const answer = await user.search(personDn(uid), {}, [syncRequest(1, `csn=${csn}`)]);
+          expect([answer.code, answer.final.matchedDN, answer.entries]).to.deep.equal([32, PEOPLE, []]);
+        }
+      } finally {
+        await running.partition.setAccess(PRESETS['users-read'], 'test', running.partition.accessVersion);
+      }
+    });
+
     it('the limits of a search hold for what has changed since a cookie', async () => {
       const text = (limit: string): string => `rules:
   - name: users read

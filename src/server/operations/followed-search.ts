@@ -23,6 +23,8 @@ const EMPTY = Buffer.alloc(0);
 const namesByChange = new WeakMap<NumberedChange, readonly Dn[]>();
 export const UNLIMITED = { sizeLimit: 0, deadline: Number.POSITIVE_INFINITY, lookLimit: Number.POSITIVE_INFINITY };
 
+const IGNORE = { entry: () => undefined, reference: () => undefined };
+
 /** A search that tells of changes, while it runs or since an earlier one. Aliases and referral objects are entries. */
 export class FollowedSearch {
   readonly context: Context;
@@ -102,6 +104,14 @@ export class FollowedSearch {
   /** Calls `onHit` for all entries that the search finds now. */
   async searchAll(onHit: (hit: Hit) => Maybe<void>): Promise<void> {
     await this.context.services.partition.search(this.params, { entry: onHit, reference: () => undefined });
+  }
+
+  /** Throws `noSuchObject` if the client may not see the base. To whoever sees all, its deletion is a change. */
+  async requireVisibleBase(): Promise<void> {
+    const { params, context } = this;
+    if (params.viewer.sightOf) {
+      await context.services.partition.search({ ...params, ...UNLIMITED, scope: 'base', onCut: undefined }, IGNORE);
+    }
   }
 
   /** Sends the entry `id` as it is now if the search finds it. Resolves with whether it does. */

@@ -46,9 +46,10 @@ class Synchronization {
   async run(isPersistent: boolean): Promise<Outcome> {
     const known = await this.#knownPosition();
     const start = known ?? (await this.#context.services.partition.feed.latest());
-    // The search without a cookie has its own limits.
-    if (known) this.#search.limits = this.#search.params;
-    else {
+    if (known) {
+      await this.#search.requireVisibleBase();
+      this.#search.limits = this.#search.params;
+    } else {
       await this.#sendAll();
       if (!isPersistent) return this.#done(start, false);
       await this.#sendInfo('refreshPresent', start);
