@@ -1,10 +1,21 @@
 import { expect } from 'chai';
+import { PRESETS } from '../../src/access/presets.js';
 import { writeSequence } from '../../src/protocol/asn1.js';
 import type { Control, ResponseMessage } from '../../src/protocol/ldap-messages.js';
 import { ControlOid } from '../../src/protocol/oids.js';
 import { Reader } from '../../src/protocol/reader.js';
 import { BOOLEAN, INTEGER, OCTET_STRING, SEQUENCE } from '../../src/protocol/tags.js';
-import { ADMIN, addPerson, PEOPLE, personDn, type Running, SUFFIX, start, testSchema } from './directory.js';
+import {
+  ADMIN,
+  addPerson,
+  attributes,
+  PEOPLE,
+  personDn,
+  type Running,
+  SUFFIX,
+  start,
+  testSchema,
+} from './directory.js';
 import { RawClient, searchRequest, simpleBind } from './raw-client.js';
 
 const ACTOR = { dn: ADMIN.dn };
@@ -102,6 +113,36 @@ describe('server: persistent search', () => {
     expect(await take(client, id, 1)).to.deep.equal([`2 ${personDn('y2')}`]);
     client.send({ op: 'abandon', target: id });
     expect((await client.search(SUFFIX)).code).to.equal(0);
+  });
+
+  it('tells the previous name of a rename only to whoever may see the entry under it', async () => {
+    const { partition } = running;
+    const unit = attributes({ objectClass: 'organizationalUnit', ou: 'hidden' });
+    await partition.add(parse(`ou=hidden,${SUFFIX}`), unit, ACTOR);
+    await partition.setAccess(
+      `${PRESETS['users-read']}
+  - name: a branch is hidden
+    who: { users: true }
+    to: { subtree: "ou=hidden,${SUFFIX}", attributes: ["*", "+", entry] }
+    deny: [view]
+`,
+      'test',
+      partition.accessVersion,
+    );
+    await addPerson(partition, 'w1');
+    const user = await connect(personDn('p0'), 'secret-0');
+    const id = user.send(searchRequest(PEOPLE, { scope: 'sub' }), [control(8, true, true)]);
+    await user.search('');
+    const move = (dn: string, rdn: string, newSuperior?: string): Promise<void> =>
+      partition.rename(parse(dn), { newRdn: rdn, deleteOldRdn: true, newSuperior }, ACTOR);
+    await move(personDn('w1'), 'uid=w2');
+    expect(await take(user, id, 1)).to.deep.equal([`8 ${personDn('w2')} from ${personDn('w1')}`]);
+    await move(personDn('w2'), 'uid=w3', `ou=hidden,${SUFFIX}`);
+    await move(`uid=w3,ou=hidden,${SUFFIX}`, 'uid=w4', PEOPLE);
+    // An entry is sent as it is now, so that the first move may be told, too.
+    const told = await take(user, id, 1);
+    while (told.at(-1) !== `8 ${personDn('w4')}`) told.push(...(await take(user, id, 1)));
+    expect(told.join()).to.not.contain('w3');
   });
 
   it('only of the kinds that are asked for, within scope and filter, and without the control', async () => {

@@ -3,12 +3,14 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import type { ChangeGroup, Waiter } from '../../partition/feed/change-feed.js';
 import type { ChangePosition, NumberedChange } from '../../partition/feed/change-reader.js';
 import type { Maybe } from '../../partition/index.js';
+import { cutNorm } from '../../partition/model/tables.js';
 import type { StoredEntry } from '../../partition/partition.js';
 import { requireTime, type SearchParams, sizeLimitError } from '../../partition/read/search-params.js';
 import type { Hit } from '../../partition/read/sink.js';
 import { writeBytes } from '../../protocol/asn1.js';
 import { encodeControls } from '../../protocol/encode.js';
 import type { Control, SearchRequest } from '../../protocol/ldap-messages.js';
+import { ancestorOf } from '../../schema/dn.js';
 import type { Dn } from '../../schema/schema-types.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import { viewerOf } from '../request/access.js';
@@ -140,6 +142,19 @@ export class FollowedSearch {
     const { sizeLimit } = this.limits;
     if (sizeLimit > 0 && ++this.#foundCount > sizeLimit) throw sizeLimitError();
     return this.send(entry, control);
+  }
+
+  /** Whether the client may see the entry, as it is now, under the name `dn`. Of a long entry no more is known. */
+  async seesAt(id: Buffer, dn: Buffer): Promise<boolean> {
+    const { partition, schema } = this.context.services;
+    const { viewer } = this.params;
+    if (!viewer.sightOf) return true;
+    const name = schema.parseDnBytes(dn);
+    const stored = await this.readStored(id);
+    const parent = name.rdns.length > 1 ? await partition.findRow(ancestorOf(name, 1)) : undefined;
+    if (!stored?.isComplete || !parent) return false;
+    const former = { id, dn, row: stored.row, normRdn: cutNorm(name.rdns[0]!.norm), parent: parent.node };
+    return partition.findVirtual(former, { type: 'and', filters: [] }, viewer) !== undefined;
   }
 
   /** Searches at a base that may be gone by now, or have another name: later changes tell of that. */

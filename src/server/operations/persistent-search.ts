@@ -17,7 +17,9 @@ export async function persistentSearch(context: Context, request: SearchRequest,
   const send = async (change: NumberedChange): Promise<void> => {
     const type = ChangeType[TYPES[change.op]];
     if (!(changeTypes & type)) return;
-    const control = returnECs ? entryChange(type, change) : undefined;
+    const previousDn =
+      returnECs && change.op === 'rename' && (await search.seesAt(change.id, change.dn)) ? change.dn : undefined;
+    const control = returnECs ? entryChange(type, change.number, previousDn) : undefined;
     if (change.op === 'delete') await search.sendDeleted(change, control);
     else await search.sendIfFound(change.id, control);
   };
@@ -34,7 +36,7 @@ export async function persistentSearch(context: Context, request: SearchRequest,
   return SUCCESS;
 }
 
-function entryChange(type: number, { op, dn, number }: NumberedChange): Control {
-  const value = encodeEntryChange(type, op === 'rename' ? dn : undefined, Number(number));
+function entryChange(type: number, number: bigint, previousDn: Buffer | undefined): Control {
+  const value = encodeEntryChange(type, previousDn, Number(number));
   return { oid: ControlOid.entryChange, critical: false, value };
 }
