@@ -11,6 +11,8 @@ import { copyMessages, sendChanges, sendTouched, tableNames, tablesOf } from './
 import { fencedText, type ReplicaState, readState, roleOf, writeReplicaState } from './state-file.js';
 import { encodeMessage, type Refusal, type ServerState, type Term } from './wire.js';
 
+/** Time between two looks whether a replica may still follow, while messages are sent to it, in ms. */
+const CHECK_MS = 2000;
 /** How long a primary holds writes for a hand-over, in ms; the second step needs so much of it. */
 const HOLD_MS = 8000;
 const HOLD_MARGIN_MS = 1000;
@@ -27,6 +29,12 @@ export function replicaDn(name: string): string {
 /** Returns the name in a DN of `replicaDn`; undefined: the DN is another. */
 export function replicaName(dn: string): string | undefined {
   return /^cn=([a-z0-9][a-z0-9._-]{0,62}),cn=replicas$/i.exec(dn)?.[1]?.toLowerCase();
+}
+
+/** A replica that has bound. `grant`: the stored password that matched. */
+export interface BoundReplica {
+  readonly name: string;
+  readonly grant: Buffer;
 }
 
 /** What a replica asks for, as JSON (`encodePlain`). */
@@ -90,6 +98,13 @@ export class Primary {
     return (await readHistory(this.#store)).grants.get(name);
   }
 
+  /** Throws `LdapError` if the right of the replica was revoked, or its password replaced, after its bind. */
+  async requireGrant({ name, grant }: BoundReplica): Promise<void> {
+    this.#store.renewReads?.();
+    if ((await this.grantOf(name))?.equals(grant)) return;
+    throw new LdapError('insufficientAccessRights', `${name} may follow no longer, or has another password`);
+  }
+
   /**
    * Returns the number of the last entry of the log, with all changes that were made before the call, for a caller that
    * waits until replicas have it. Changes are sent at once for a while.
@@ -111,6 +126,24 @@ export class Primary {
 
   /** Yields the messages for a replica, until `signal` is aborted or the server ends. */
   async *messages(
+    replica: BoundReplica,
+    connection: number,
+    value: Buffer | undefined,
+    signal: AbortSignal,
+  ): AsyncGenerator<Buffer> {
+    let checkedAt = performance.now();
+    for await (const message of this.#messages({ name: replica.name, connection }, value, signal)) {
+      if (performance.now() - checkedAt >= CHECK_MS) {
+        await this.requireGrant(replica);
+        const refusal = this.#fencedRefusal();
+        if (refusal) throw new LdapError('unwillingToPerform', refusal.text);
+        checkedAt = performance.now();
+      }
+      yield message;
+    }
+  }
+
+  async *#messages(
     { name, connection }: Follow,
     value: Buffer | undefined,
     signal: AbortSignal,
@@ -224,14 +257,9 @@ export class Primary {
     const status = { name, position: String(position), isConnected: true, seenAt: Date.now() };
     if (this.#forgetEnded(name)) this.onSharedName?.(name);
     this.#followers.set(connection, status);
-    const checkRight = async (): Promise<void> => {
-      if (!(await this.grantOf(name))) throw new LdapError('insufficientAccessRights', `${name} may follow no longer`);
-      const refusal = this.#fencedRefusal();
-      if (refusal) throw new LdapError('unwillingToPerform', refusal.text);
-    };
     const isAwaited = (): boolean => performance.now() - this.#awaitedAt < AWAITED_MS;
     try {
-      yield* sendChanges(this.#store, position, { signal: until, checkRight, isAwaited });
+      yield* sendChanges(this.#store, position, { signal: until, isAwaited });
     } finally {
       this.#followers.set(connection, { ...(this.#followers.get(connection) ?? status), isConnected: false });
       if (this.followers().some((one) => one.name === name && one.isConnected)) this.#forgetEnded(name);

@@ -117,8 +117,6 @@ async function readSeparate(reader: Reader, table: string, key: Buffer, names: T
 
 export interface FollowOptions {
   readonly signal: AbortSignal;
-  /** Called when the replica may have lost its right; rejects if it has. */
-  readonly checkRight: () => Promise<void>;
   /** Whether somebody waits until the replica has the changes. */
   readonly isAwaited: () => boolean;
 }
@@ -127,7 +125,7 @@ export interface FollowOptions {
 export async function* sendChanges(
   store: Store,
   position: bigint,
-  { signal, checkRight, isAwaited }: FollowOptions,
+  { signal, isAwaited }: FollowOptions,
 ): AsyncGenerator<Buffer> {
   let sent = position;
   /** All entries up to here are sent; on HBase numbers have gaps. */
@@ -142,7 +140,6 @@ export async function* sendChanges(
     const now = performance.now();
     if (last <= seen) {
       if (now - aliveAt >= ALIVE_MS) {
-        await checkRight();
         aliveAt = now;
         yield encodeMessage({ kind: 'alive', position: sent, last: sent, entryMs: Date.now(), nowMs: Date.now() });
       }

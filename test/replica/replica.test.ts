@@ -1,5 +1,8 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { expect } from 'chai';
+import { ExtendedOid } from '../../src/protocol/oids.js';
+import { encodePlain } from '../../src/replica/plain.js';
 import { ADA, ADMIN, heard, PASSWORD, PEOPLE, rowan, rowanDoes, Sandbox, SUFFIX } from '../cli/rowan.js';
 import { addPerson, personDn, read, replace } from '../cli/workers.js';
 import { RawClient } from '../server/raw-client.js';
@@ -167,6 +170,37 @@ describe('replica: a second machine', () => {
     await third.stop();
     while ((await first.status()).includes('(2)'));
     expect(await first.status()).to.include('replica second: follows, 0 changes behind');
+  });
+
+  it('a session that bound before the grant was revoked, or its password replaced, may do nothing more', async () => {
+    const password = sandbox.path('leaked.password');
+    const grant = ['replica', 'grant', 'leaked', '--data', first.data, '--password-file', password];
+    await rowanDoes(grant);
+    const path = decodeURIComponent(first.socketUrl.slice('ldapi://'.length));
+    const session = new RawClient(connect(path));
+    expect(await session.bind('cn=leaked,cn=replicas', readFileSync(password, 'utf8').trim())).to.equal(0);
+    const ask = async (oid: string, value: Buffer): Promise<number> =>
+      (await session.request({ op: 'extended', oid, value })).code;
+    const terms = [{ term: 9, id: 'ab', start: 1n }];
+    const state = encodePlain({ position: 0n, terms: [], ask: 'state' });
+    expect(await ask(ExtendedOid.replicate, state)).to.equal(0);
+    const requests: [string, Buffer][] = [
+      [ExtendedOid.replicate, state],
+      [ExtendedOid.replicate, encodePlain({ position: 0n, terms, ask: 'state' })],
+      [ExtendedOid.replicate, encodePlain({ position: 0n, terms: [], copy: {} })],
+      [ExtendedOid.replicate, encodePlain({ position: 0n, terms: [], entries: [] })],
+      [ExtendedOid.replicate, encodePlain({ position: 0n, terms: [] })],
+      [ExtendedOid.replicated, Buffer.from('1')],
+      [ExtendedOid.handOn, encodePlain([])],
+      [ExtendedOid.forward, Buffer.alloc(0)],
+    ];
+    await rowanDoes(['replica', 'revoke', 'leaked', '--data', first.data]);
+    for (const [oid, value] of requests) expect(await ask(oid, value)).to.equal(50);
+    rmSync(password);
+    await rowanDoes(grant);
+    for (const [oid, value] of requests) expect(await ask(oid, value)).to.equal(50);
+    session.close();
+    expect((await replace(atFirst, SUFFIX, 'description', 'not fenced')).code).to.equal(0);
   });
 
   it('follows no longer without the grant', async () => {

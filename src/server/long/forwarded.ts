@@ -3,6 +3,7 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import { decodePlain, encodePlain } from '../../replica/plain.js';
 import { packStrings, unpackStrings } from '../../replica/wire.js';
 import type { LongReply, LongRequest, LongResult } from '../processes/long-request.js';
+import { requireReplica } from '../request/access.js';
 import type { Operation } from '../request/operation.js';
 import { isBindValid } from '../request/validity.js';
 import type { Services } from '../services/services.js';
@@ -52,8 +53,8 @@ const MAX_HOPS = 4;
 
 /** Runs a request that a replica has forwarded, with the rights and on behalf of the client that sent it there. */
 export async function runForwarded(operation: Operation, value: Buffer | undefined): Promise<Outcome> {
-  const { services, session } = operation;
-  if (session.replica === undefined) throw new LdapError('insufficientAccessRights', 'only replicas forward requests');
+  const { services } = operation;
+  await requireReplica(operation);
   const request = decodeRequest(value);
   const { hops = 0 } = request;
   if (hops > MAX_HOPS) throw new LdapError('unavailable', 'replicas follow each other, and none reaches the primary');

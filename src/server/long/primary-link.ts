@@ -76,7 +76,9 @@ export class ReplicaLink implements PrimaryLink {
       const { response } = await client.require(request);
       return decodeForwardedResult((response as Extract<typeof response, { op: 'extendedResponse' }>).value!);
     } catch (error) {
-      if (error instanceof RefusedError && error.code !== ResultCode.unavailable)
+      // A replica that may follow no longer is refused with 50, which is no fault of the client.
+      const codes: readonly number[] = [ResultCode.unavailable, ResultCode.insufficientAccessRights];
+      if (error instanceof RefusedError && !codes.includes(error.code))
         throw new LdapError(resultName(error.code) as ResultName, error.message);
       client.close();
       const text = error instanceof RefusedError ? error.message : 'it was lost at work: the change may have been made';

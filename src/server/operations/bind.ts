@@ -112,7 +112,7 @@ async function bindReplica(context: Context, name: string, password: Buffer): Pr
   const source = new OperationSource(context);
   const match = await services.verifier.verify(NO_ENTRY_ID, grant ? [grant] : [], password, source);
   if (!match) return refuseBind(context, 'wrong password of a replica');
-  session.replica = name;
+  session.replica = { name, grant: match };
   return SUCCESS;
 }
 

@@ -5,6 +5,7 @@ import type { Access, CheckedEntry, Move, WriteRequest } from '../../partition/m
 import { UNRESTRICTED, type Viewer } from '../../partition/model/viewer.js';
 import type { Source } from '../../password/index.js';
 import type { Request } from '../../protocol/ldap-messages.js';
+import type { BoundReplica } from '../../replica/primary.js';
 import type { Dn } from '../../schema/schema-types.js';
 import type { ServedActor } from '../services/services.js';
 import type { Identity, Session, SessionRights } from '../words/session.js';
@@ -74,6 +75,17 @@ function identityRefusal({ kind }: Identity, action: string): LdapError {
 
 export function requireBound(session: Session, action: string): void {
   if (session.identity.kind === 'anonymous') throw identityRefusal(session.identity, action);
+}
+
+/** Returns the replica that sends the request. Rejects if none is bound, or if it may follow no longer. */
+export async function requireReplica({
+  services,
+  session,
+}: Pick<Context, 'services' | 'session'>): Promise<BoundReplica> {
+  if (session.replica === undefined)
+    throw new LdapError('insufficientAccessRights', 'only replicas may do so; see "rowan replica grant"');
+  await services.primary.requireGrant(session.replica);
+  return session.replica;
 }
 
 export function requireAdmin(session: Session, action: string): void {

@@ -1,5 +1,5 @@
 import type { CompiledAccess, Entitlement } from '../../access/compiled-access.js';
-import { replicaDn } from '../../replica/primary.js';
+import { type BoundReplica, replicaDn } from '../../replica/primary.js';
 
 /** The identity that a connection is bound as. A bind replaces the whole identity (RFC 4511 §4.2.1). */
 export type Identity =
@@ -54,8 +54,8 @@ export class Session {
   identity: Identity = ANONYMOUS;
   /** Identity before the last bind request. */
   previousIdentity: Identity = ANONYMOUS;
-  /** Name of the replica that is bound. It is anonymous otherwise. */
-  replica: string | undefined;
+  /** The replica that is bound. It is anonymous otherwise. */
+  replica: BoundReplica | undefined;
   /** The identity that was last found valid, and `Partition.moment` at that time. */
   lastValidation: { readonly identity: Identity; readonly moment: number } | undefined;
   /** Cached rights of the identity; see `rightsOf`. */
@@ -85,7 +85,7 @@ export class Session {
 
   /** DN for creatorsName, Who Am I and the log; '' when anonymous. */
   get dn(): string {
-    if (this.replica !== undefined) return replicaDn(this.replica);
+    if (this.replica !== undefined) return replicaDn(this.replica.name);
     return this.identity.kind === 'anonymous' ? '' : this.identity.dn;
   }
 

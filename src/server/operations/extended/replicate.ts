@@ -4,26 +4,20 @@ import type { ExtendedRequest } from '../../../protocol/ldap-messages.js';
 import { ExtendedOid } from '../../../protocol/oids.js';
 import { decodePlain } from '../../../replica/plain.js';
 import { mergeStates } from '../../processes/replica-states.js';
+import { requireReplica } from '../../request/access.js';
 import type { Context, SearchReply } from '../../request/context.js';
 import { type Outcome, SUCCESS } from '../../words/outcome.js';
 
-/** Returns the name of the replica that has sent the request. */
-function requireReplica({ session }: Context): string {
-  if (session.replica === undefined)
-    throw new LdapError('insufficientAccessRights', 'only replicas may ask for changes; see "rowan replica grant"');
-  return session.replica;
-}
-
 /** Sends a copy, or changes until the replica ends the connection, as intermediate responses. */
 export async function replicate(context: Context, { value }: ExtendedRequest, reply: SearchReply): Promise<Outcome> {
-  const name = requireReplica(context);
+  const replica = await requireReplica(context);
   const { intermediate } = reply;
   const connection = context.session.connectionNumber;
   if (!intermediate) throw new LdapError('unwillingToPerform', 'this server sends no intermediate responses');
   const controller = new AbortController();
   const forget = context.onAbortWhileWaiting(() => controller.abort());
   try {
-    for await (const message of context.services.primary.messages({ name, connection }, value, controller.signal))
+    for await (const message of context.services.primary.messages(replica, connection, value, controller.signal))
       await intermediate(ExtendedOid.replicate, message);
     return SUCCESS;
   } finally {
@@ -34,7 +28,7 @@ export async function replicate(context: Context, { value }: ExtendedRequest, re
 export async function acknowledge(context: Context, { value }: ExtendedRequest): Promise<Outcome> {
   const position = value?.toString('latin1') ?? '';
   if (!/^\d{1,20}$/.test(position)) throw new LdapError('protocolError', 'an acknowledgement is a number of the log');
-  requireReplica(context);
+  await requireReplica(context);
   context.services.primary.acknowledge(context.session.connectionNumber, BigInt(position));
   return SUCCESS;
 }
@@ -42,7 +36,7 @@ export async function acknowledge(context: Context, { value }: ExtendedRequest):
 /** Merges what a replica has recorded of binds while it did not reach this server. */
 export async function handOn(context: Context, { value }: ExtendedRequest): Promise<Outcome> {
   const { partition, primaryLink } = context.services;
-  requireReplica(context);
+  await requireReplica(context);
   if (!value) throw new LdapError('protocolError', 'the states are missing');
   if (primaryLink) await primaryLink.handOn(value);
   else
