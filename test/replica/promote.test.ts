@@ -5,8 +5,20 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { Attribute, Change, Client, type ResultCodeError } from 'ldapts';
 import { ExtendedOid } from '../../src/protocol/oids.js';
-import { ADA, ADMIN, exited, PASSWORD, PEOPLE, type RunningServer, rowanDoes, Sandbox, serve } from '../cli/rowan.js';
+import {
+  ADA,
+  ADMIN,
+  exited,
+  PASSWORD,
+  PEOPLE,
+  type RunningServer,
+  rowanDoes,
+  Sandbox,
+  SUFFIX,
+  serve,
+} from '../cli/rowan.js';
 import { makeCertificate, needs } from '../require.js';
+import { RawClient, simpleBind } from '../server/raw-client.js';
 import { waitFor } from '../waits.js';
 
 const GRACE = `uid=grace,${PEOPLE}`;
@@ -189,6 +201,32 @@ describe('replica: hand-over', () => {
     await eventually('the change at the former primary', async () => (await valuesOf(p, ADA, 'roomNumber')) === '3');
     await Promise.all([p.stop(), r.stop()]);
     await pair.expectEqual();
+  });
+
+  it('a former primary counts failed binds, answers them as ever, and tells strangers nothing', async () => {
+    const policy = `cn=policy,${SUFFIX}`;
+    await asAdmin(p, async (client) => {
+      const values = { cn: 'policy', pwdAttribute: 'userPassword', pwdLockout: 'TRUE', pwdMaxFailure: '3' };
+      await client.add(policy, { objectClass: ['device', 'pwdPolicy'], ...values });
+    });
+    for (const dn of [ADA, GRACE]) {
+      await replace(p, dn, 'pwdPolicySubentry', policy);
+      await replace(p, dn, 'userPassword', 'right words');
+    }
+    await rowanDoes(['promote', '--data', pair.folders.r]);
+    await eventually('the refusal', async () => (await refusal(p)) !== '');
+    const client = await RawClient.open(Number(/:(\d+)$/.exec(p.url)![1]));
+    const answer = async (dn: string, password: string): Promise<string> => {
+      const { code, final } = await client.request(simpleBind(dn, password));
+      return `${code} ${final.message}`;
+    };
+    const wrong = '49 wrong DN or password';
+    for (let i = 0; i < 2; i++) expect(await answer(GRACE, 'guess')).to.equal(wrong);
+    expect(await answer(GRACE, 'right words')).to.equal('0 ');
+    for (let i = 0; i < 3; i++) expect(await answer(ADA, 'guess')).to.equal(wrong);
+    expect(await answer(ADA, 'right words')).to.equal(wrong);
+    expect(await answer(`uid=nobody,${PEOPLE}`, 'guess')).to.equal(wrong);
+    client.close();
   });
 
   it('what a killed primary had alone is in the LDIF of rejoin, and both are equal then', async () => {

@@ -10,7 +10,7 @@ import { type LdapClient, RefusedError } from '../../replica/ldap-client.js';
 import { encodePlain } from '../../replica/plain.js';
 import { type ReplicaState, roleOf, stateReader } from '../../replica/state-file.js';
 import type { LongRequest, LongResult, PrimaryLink, ReplicaServices } from '../processes/long-request.js';
-import { ReplicaStates, type StateDirectory } from '../processes/replica-states.js';
+import { ReplicaStates } from '../processes/replica-states.js';
 import type { Config } from '../settings/index.js';
 import { decodeForwardedResult, encodeForwarded } from './forwarded.js';
 
@@ -24,7 +24,7 @@ export interface LinkOptions {
   readonly state: ReplicaState;
   readonly config: Config;
   readonly log: Logger;
-  readonly states: () => ReplicaStates;
+  readonly states: ReplicaStates;
   /** Reads the number of the last entry of the log that this replica has applied. */
   readonly readPosition: () => Promise<bigint>;
 }
@@ -115,7 +115,7 @@ export class ReplicaLink implements PrimaryLink {
     // None answers as it should: this says why.
     const client = await connectTo(best?.url ?? state.of[0]!, state);
     try {
-      await this.#options.states().handOn((states) => handOn(client, encodePlain(states)));
+      await this.#options.states.handOn((states) => handOn(client, encodePlain(states)));
       this.#closing.signal.throwIfAborted();
     } catch (error) {
       client.close();
@@ -164,10 +164,11 @@ export class ReplicaRole implements ReplicaServices {
   readonly #readState: () => ReplicaState | undefined;
   #state: ReplicaState | undefined;
   #link: ReplicaLink | undefined;
-  #states: ReplicaStates | undefined;
+  readonly states: ReplicaStates;
 
   constructor(partition: Partition, config: Config, log: Logger) {
     this.#partition = partition;
+    this.states = new ReplicaStates(partition, () => this.link);
     this.#config = config;
     this.#log = log;
     this.#readState = config.data === undefined ? () => undefined : stateReader(config.data);
@@ -177,10 +178,6 @@ export class ReplicaRole implements ReplicaServices {
     const state = this.#readState();
     if (state !== this.#state) this.#adopt(state);
     return this.#link;
-  }
-
-  get states(): StateDirectory {
-    return (this.link && this.#states) ?? this.#partition;
   }
 
   #adopt(state: ReplicaState | undefined): void {
@@ -193,9 +190,8 @@ export class ReplicaRole implements ReplicaServices {
       this.#partition.renewReads();
       return lastEntry(this.#partition.store);
     };
-    const options = { state, config: this.#config, log: this.#log, states: () => this.#states!, readPosition };
+    const options = { state, config: this.#config, log: this.#log, states: this.states, readPosition };
     this.#link = new ReplicaLink(options);
-    this.#states = new ReplicaStates(this.#partition, this.#link);
   }
 
   close(): void {

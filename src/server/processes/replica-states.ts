@@ -1,26 +1,32 @@
 import { BoundedMap } from '../../cache/bounded-map.js';
 import { chain, type Maybe, type Partition } from '../../partition/index.js';
 import { type AccountState, NO_STATE } from '../../partition/model/account-state.js';
+import { storeFailureOf } from '../../partition/model/store-errors.js';
 
 /** Reads and changes what binds record of accounts. */
 export type StateDirectory = Pick<Partition, 'accountState' | 'changeAccountState' | 'changeDecoyState'>;
 
-/** Most accounts whose state is kept while the primary is away. */
+/** Most accounts whose state is kept while it cannot be recorded. */
 const MAX_ACCOUNTS = 100_000;
 
 /** A bind on a replica that would record something: the primary is asked instead. */
 export class PrimaryNeeded extends Error {}
 
+/** Errors of a store that takes no writes for some time, and is read all the same. */
+const NO_WRITES: ReadonlySet<string | undefined> = new Set(['notPrimary', 'held', 'permission', 'full']);
+
 /**
- * The states of accounts on a replica. While the primary is reached, whoever would change one throws `PrimaryNeeded`,
- * so that failures at several replicas are one count. While it is away, changes are kept here, and handed on later.
+ * The states of accounts. On a replica whose primary is reached, whoever would change one throws `PrimaryNeeded`, so
+ * that failures at several replicas are one count. While the primary is away, or the store takes no writes, changes are
+ * kept here, and handed on later: guesses are counted, and the answers to them are the usual ones.
  */
 export class ReplicaStates implements StateDirectory {
   readonly #partition: StateDirectory;
-  readonly #primary: { readonly isReached: boolean };
+  /** Returns undefined when this server is no replica. */
+  readonly #primary: () => { readonly isReached: boolean } | undefined;
   readonly #own = new BoundedMap<string, AccountState>(MAX_ACCOUNTS, 'oldest');
 
-  constructor(partition: StateDirectory, primary: { readonly isReached: boolean }) {
+  constructor(partition: StateDirectory, primary: () => { readonly isReached: boolean } | undefined) {
     this.#partition = partition;
     this.#primary = primary;
   }
@@ -30,21 +36,31 @@ export class ReplicaStates implements StateDirectory {
     return own ?? this.#partition.accountState(id);
   }
 
-  changeAccountState(...[id, edit]: Parameters<StateDirectory['changeAccountState']>): Promise<void> {
-    this.#requireAway();
-    const changed = chain(this.accountState(id), (state) => {
+  async changeAccountState(...[id, edit]: Parameters<StateDirectory['changeAccountState']>): Promise<void> {
+    if (await this.#isWritten(() => this.#partition.changeAccountState(id, edit))) return;
+    await chain(this.accountState(id), (state) => {
       const newState = edit(state);
       if (newState) this.#own.set(id.toString('hex'), newState);
     });
-    return Promise.resolve(changed);
   }
 
   async changeDecoyState(): Promise<void> {
-    this.#requireAway();
+    await this.#isWritten(() => this.#partition.changeDecoyState());
   }
 
-  #requireAway(): void {
-    if (this.#primary.isReached) throw new PrimaryNeeded('the primary records this bind');
+  /** Writes to the store, with what was kept before. Resolves with false if the store takes no writes now. */
+  async #isWritten(write: () => Promise<void>): Promise<boolean> {
+    const primary = this.#primary();
+    if (primary?.isReached) throw new PrimaryNeeded('the primary records this bind');
+    if (primary) return false;
+    try {
+      await this.handOn((states) => mergeAll(this.#partition, states));
+      await write();
+      return true;
+    } catch (error) {
+      if (NO_WRITES.has(storeFailureOf(error)?.code)) return false;
+      throw error;
+    }
   }
 
   /** Hands the states on to `send`, and forgets those that it has taken. */
@@ -56,8 +72,17 @@ export class ReplicaStates implements StateDirectory {
   }
 }
 
+/** Records states that were counted elsewhere. */
+export async function mergeAll(
+  partition: Pick<StateDirectory, 'changeAccountState'>,
+  states: readonly (readonly [string, AccountState])[],
+): Promise<void> {
+  for (const [id, state] of states)
+    await partition.changeAccountState(Buffer.from(id, 'hex'), (stored) => mergeStates(stored, state));
+}
+
 /** Returns the state of an account that was counted at two servers. */
-export function mergeStates(a: AccountState = NO_STATE, b: AccountState): AccountState {
+function mergeStates(a: AccountState = NO_STATE, b: AccountState): AccountState {
   const latest = new Map([...a.uses, ...b.uses].sort((x, y) => x.time - y.time).map((use) => [use.id, use]));
   return {
     failures: union(a.failures, b.failures),

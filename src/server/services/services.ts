@@ -16,7 +16,7 @@ import { Quality } from '../passwords/password-rules.js';
 import { Policies } from '../passwords/policies.js';
 import { SecondFactor } from '../passwords/second-factor.js';
 import type { LongWorker, PrimaryLink, ReplicaServices } from '../processes/long-request.js';
-import type { StateDirectory } from '../processes/replica-states.js';
+import { ReplicaStates, type StateDirectory } from '../processes/replica-states.js';
 import type { Siblings } from '../processes/siblings.js';
 import { type PartFigures, Statistics } from '../processes/statistics.js';
 import { type Config, onSettingsChanged } from '../settings/index.js';
@@ -164,9 +164,7 @@ export function createServices(
     get primaryLink(): PrimaryLink | undefined {
       return replica?.link;
     },
-    get states(): StateDirectory {
-      return replica?.states ?? partition;
-    },
+    states: replica?.states ?? new ReplicaStates(partition, () => undefined),
     virtual: new VirtualEntries(partition, config, statistics, siblings, primary),
     followedSearches: new Map<string, number>(),
   };

@@ -3,7 +3,7 @@ import type { AccountState } from '../../../partition/model/account-state.js';
 import type { ExtendedRequest } from '../../../protocol/ldap-messages.js';
 import { ExtendedOid } from '../../../protocol/oids.js';
 import { decodePlain } from '../../../replica/plain.js';
-import { mergeStates } from '../../processes/replica-states.js';
+import { mergeAll } from '../../processes/replica-states.js';
 import { requireReplica } from '../../request/access.js';
 import type { Context, SearchReply } from '../../request/context.js';
 import { type Outcome, SUCCESS } from '../../words/outcome.js';
@@ -39,8 +39,6 @@ export async function handOn(context: Context, { value }: ExtendedRequest): Prom
   await requireReplica(context);
   if (!value) throw new LdapError('protocolError', 'the states are missing');
   if (primaryLink) await primaryLink.handOn(value);
-  else
-    for (const [id, state] of decodePlain(value) as [string, AccountState][])
-      await partition.changeAccountState(Buffer.from(id, 'hex'), (stored) => mergeStates(stored, state));
+  else await mergeAll(partition, decodePlain(value) as [string, AccountState][]);
   return SUCCESS;
 }
