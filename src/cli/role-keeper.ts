@@ -193,6 +193,8 @@ export class RoleKeeper {
   async #takeOver(url: string): Promise<FormerPrimary> {
     const [state, replica] = [this.#state(), this.#replica];
     if (!state || !replica) throw new CliError('this server is no replica: nothing can be handed over to it');
+    const { url: followed, problem } = replica.follower.status;
+    if (followed === undefined) throw new CliError(`this server does not follow the primary now: ${problem}`);
     const of = advertisedUrls(this.#server.settings);
     if (of.length === 0)
       throw new CliError('the former primary cannot follow: listen on ldaps:// with a host name, or on ldapi://');

@@ -9,7 +9,7 @@ import { decodeMessage, type Message, type ServerState } from './wire.js';
 /** How a replica reaches other servers. */
 export type ReplicaAccess = Pick<ReplicaState, 'name' | 'passwordFile' | 'tlsCa'>;
 
-type Question = Omit<ReplicateRequest, 'position'>;
+type Question = Omit<ReplicateRequest, 'position'> & Partial<ReplicateRequest>;
 
 /** Connects to a server, and binds as the replica. */
 export function connectTo(url: string, { name, passwordFile, tlsCa }: ReplicaAccess): Promise<LdapClient> {

@@ -1,10 +1,10 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { META_TABLE } from '../partition/model/tables.js';
 import type { Cell, Reader, Store } from '../store/contract.js';
 import { entryTimeMs, LOG_LOOK_MS, LOG_TABLE } from '../store/log.js';
 import { batchesOf, keysOf } from '../store/maybe.js';
-import { counterBytes, EMPTY, unpackRow } from '../store/row.js';
+import { counterBytes, EMPTY, unpackRow, valueStart } from '../store/row.js';
 import { isNoTable } from '../store/store-error.js';
 import type { Refusal, Term } from './wire.js';
 
@@ -47,6 +47,21 @@ export async function lastEntry(store: Store): Promise<bigint> {
     if (isNoTable(error)) return 0n;
     throw error;
   }
+}
+
+/**
+ * Returns the identity of the last entry up to a number: its number and a hash of its value, which are the same in all
+ * logs that share the entry. Undefined: there is none.
+ */
+export async function entryUpTo(store: Store, position: bigint): Promise<string | undefined> {
+  if ((await lastEntry(store)) === 0n) return undefined;
+  const scan = store.scan(LOG_TABLE.name, { to: counterBytes(position + 1n) }, { reverse: true, limit: 1 });
+  for await (const { keys, rows } of batchesOf(scan))
+    for (const [i, key] of keys.entries()) {
+      const value = rows[i]!.subarray(valueStart(rows[i]!, 0));
+      return `${key.readBigUInt64BE()} ${createHash('sha256').update(value).digest('hex').slice(0, 32)}`;
+    }
+  return undefined;
 }
 
 /** Returns the time of the first entry from a number on, in ms since 1970; now, if there is none. */
@@ -113,12 +128,14 @@ export function partingOf(a: readonly Term[], b: readonly Term[]): bigint | unde
 }
 
 /**
- * Compares the history of a replica at `position` with that of this server. Returns why the replica cannot follow;
+ * Compares the history of a replica at `position`, where it has `entry` (`entryUpTo`), with that of this server.
+ * `isWhole`: no other server has more of the newest term than this one. Returns why the replica cannot follow;
  * undefined: it can.
  */
 export async function refusalOf(
   store: Store,
-  replica: { readonly terms: readonly Term[]; readonly position: bigint },
+  replica: { readonly terms: readonly Term[]; readonly position: bigint; readonly entry?: string | undefined },
+  isWhole = false,
 ): Promise<Refusal | undefined> {
   const { terms } = await readHistory(store);
   if (terms.length === 0) return { reason: 'none', text: 'no replica was granted here' };
@@ -131,6 +148,12 @@ export async function refusalOf(
     return { reason: 'diverged', text };
   }
   const last = await lastEntry(store);
+  const entry = await entryUpTo(store, replica.position);
+  const isOther = replica.entry !== undefined && entry !== undefined && entry !== replica.entry;
+  if (replica.position > last ? isWhole : isOther) {
+    const text = `change ${replica.position} of the replica is not in the log of this server, which was restored from an older copy; promote the replica and "rowan replica rejoin" this server, or "rowan replica rejoin" the replica, which drops what this server lacks`;
+    return { reason: 'diverged', text };
+  }
   if (replica.position > last)
     return { reason: 'stale', text: `the replica has the log up to ${replica.position}, this server up to ${last}` };
   return gapAfter(store, replica.position);

@@ -5,7 +5,7 @@ import type { LoadRow, Store } from '../store/contract.js';
 import { LOG_TABLE } from '../store/log.js';
 import { batchesOf } from '../store/maybe.js';
 import { EMPTY } from '../store/row.js';
-import { gapAfter, lastEntry, readHistory, refusalOf } from './history.js';
+import { entryUpTo, gapAfter, lastEntry, readHistory, refusalOf } from './history.js';
 import { decodePlain } from './plain.js';
 import { copyMessages, sendChanges, sendTouched, tableNames, tablesOf } from './sender.js';
 import { fencedText, type ReplicaState, readState, roleOf, writeReplicaState } from './state-file.js';
@@ -41,6 +41,8 @@ export interface BoundReplica {
 export interface ReplicateRequest {
   /** Number of the last entry of the log that the replica has. */
   readonly position: bigint;
+  /** The identity of that entry (`entryUpTo`). */
+  readonly entry?: string | undefined;
   readonly terms: readonly Term[];
   /** Asks for a copy. It goes on behind `lastKey` of `table`. */
   readonly copy?: { readonly table?: string | undefined; readonly lastKey?: Buffer | undefined };
@@ -157,7 +159,7 @@ export class Primary {
     }
     if (ask) {
       if (ask !== 'state') await this.#handOver(request);
-      yield encodeMessage({ kind: 'state', state: await this.#state() });
+      yield encodeMessage({ kind: 'state', state: await this.#state(position) });
       return;
     }
     const refusal = this.#fencedRefusal() ?? (await this.#refusal(request));
@@ -170,8 +172,11 @@ export class Primary {
     else yield* this.#follow({ name, connection }, position, until);
   }
 
-  async #refusal({ position, terms, copy }: ReplicateRequest): Promise<Refusal | undefined> {
-    if (!copy) return refusalOf(this.#store, { terms, position });
+  async #refusal(request: ReplicateRequest): Promise<Refusal | undefined> {
+    const { position, copy } = request;
+    // Another front end of HBase may have read more than this one; so may another replica of the same primary.
+    const isWhole = this.#store.folder !== undefined && roleOf(this.#role) === 'primary';
+    if (!copy) return refusalOf(this.#store, request, isWhole);
     return copy.table === undefined ? undefined : gapAfter(this.#store, position);
   }
 
@@ -225,13 +230,14 @@ export class Primary {
     }
   }
 
-  async #state(): Promise<ServerState> {
+  async #state(position: bigint): Promise<ServerState> {
     const { terms } = await readHistory(this.#store);
     return {
       role: roleOf(this.#role),
       terms,
       tables: await tableNames(this.#store),
       last: await lastEntry(this.#store),
+      entry: await entryUpTo(this.#store, position),
     };
   }
 

@@ -5,7 +5,7 @@ import { batchesOf } from '../store/maybe.js';
 import { counterBytes } from '../store/row.js';
 import { Applier } from './applier.js';
 import { request } from './asking.js';
-import { gapAfter, lastEntry, partingOf, readHistory } from './history.js';
+import { entryUpTo, lastEntry, partingOf, readHistory } from './history.js';
 import type { LdapClient } from './ldap-client.js';
 import type { Term } from './wire.js';
 
@@ -23,11 +23,32 @@ export interface Divergence {
   readonly changes: readonly Buffer[];
 }
 
-/** Finds where the log of a directory parts from that of a primary with these terms. */
-export async function divergenceFrom(store: Store, terms: readonly Term[]): Promise<Divergence> {
-  const from = partingOf((await readHistory(store)).terms, terms) ?? (await lastEntry(store)) + 1n;
-  if (await gapAfter(store, from - 1n))
-    throw new Error(`the log does not go back to change ${from}, where the histories part: copy into an empty folder`);
+/**
+ * Finds where the log of a directory parts from that of a primary with these terms. `readEntry` reads the identity of
+ * the primary's last entry up to a number (`entryUpTo`). Throws when the logs share no entry any more.
+ */
+export async function divergenceFrom(
+  store: Store,
+  terms: readonly Term[],
+  readEntry: (position: bigint) => Promise<string | undefined>,
+): Promise<Divergence> {
+  const last = await lastEntry(store);
+  const parting = partingOf((await readHistory(store)).terms, terms) ?? last + 1n;
+  // Within a term the logs part, too, where one of the servers was restored from an older copy.
+  let shared = 0n;
+  for (let high = parting <= last ? parting - 1n : last; shared < high; ) {
+    const middle = (shared + high + 1n) / 2n;
+    const [ours, theirs] = [await entryUpTo(store, middle), await readEntry(middle)];
+    // Either log may begin later.
+    if (ours === undefined || theirs === undefined || ours === theirs) shared = middle;
+    else high = middle - 1n;
+  }
+  const entry = await entryUpTo(store, shared);
+  if (entry === undefined || entry !== (await readEntry(shared)))
+    throw new Error(
+      'the logs of the two servers have no change in common, so what is here alone cannot be listed: "rowan compare" shows what differs; then copy into an empty folder ("rowan replica init")',
+    );
+  const from = shared + 1n;
   const keys: Buffer[] = [];
   const rows: Buffer[] = [];
   const changes = new Map<string, Buffer>();

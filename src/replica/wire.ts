@@ -60,6 +60,8 @@ export interface ServerState {
   readonly tables: readonly string[];
   /** Number of the last entry of its log. */
   readonly last: bigint;
+  /** The identity of its last entry up to the number that was asked for (`entryUpTo`). */
+  readonly entry?: string | undefined;
 }
 
 /** Why a primary sends no changes. */

@@ -1,4 +1,4 @@
-import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,6 +9,7 @@ import {
   ADA,
   ADMIN,
   exited,
+  heard,
   PASSWORD,
   PEOPLE,
   type RunningServer,
@@ -291,6 +292,71 @@ describe('replica: hand-over', () => {
     await eventually('the change', async () => (await valuesOf(p, ADA, 'roomNumber')) === 'x');
     await Promise.all([p.stop(), r.stop()]);
     await pair.expectEqual();
+  });
+
+  it('a primary that was restored from an older copy is not followed, and gets back by rejoin', async () => {
+    const access = ['--data', pair.folders.r, '--name', 'r', '--password-file', pair.passwords.r];
+    const restore = async (work: () => Promise<void>): Promise<void> => {
+      await p.stop();
+      cpSync(pair.folders.p, pair.sandbox.path('copy'), { recursive: true });
+      p = await pair.serve('p');
+      await work();
+      await p.stop();
+      rmSync(pair.folders.p, { recursive: true });
+      renameSync(pair.sandbox.path('copy'), pair.folders.p);
+      p = await pair.serve('p');
+    };
+    const change = async (...values: string[]): Promise<void> => {
+      for (const value of values) await replace(p, ADA, 'roomNumber', value);
+    };
+    const file = pair.sandbox.path('lost.ldif');
+    const rejoined = async (): Promise<string> => {
+      const text = readFileSync(file, 'utf8');
+      rmSync(file);
+      await Promise.all([p.stop(), r.stop()]);
+      await pair.expectEqual();
+      return text;
+    };
+    const ended = async (): Promise<void> => {
+      const replica = r.process;
+      await heard(replica, 'is not in the log of this server, which was restored from an older copy; promote the');
+      await exited(replica);
+    };
+    // The log of the restored server is shorter, then longer; the replica drops what the server lacks.
+    let end = ended();
+    await restore(async () => {
+      await replace(p, GRACE, 'description', 'lost');
+      await eventually('the change', async () => (await valuesOf(r, GRACE, 'description')) === 'lost');
+    });
+    await end;
+    await change('1', '2', '3');
+    r = await pair.serve('r');
+    await ended();
+    await rowanDoes(['replica', 'rejoin', '--of', pair.urlOf('p'), ...access, '--ldif', file]);
+    r = await pair.serve('r');
+    expect(await rejoined())
+      .to.contain('1 change\n')
+      .and.contain('description: lost');
+    p = await pair.serve('p');
+    r = await pair.serve('r');
+    end = ended();
+    // The replica becomes the primary; the restored server drops its own changes, and takes those that it has lost.
+    await restore(async () => {
+      await replace(p, HANA, 'description', 'kept');
+      await eventually('the change', async () => (await valuesOf(r, HANA, 'description')) === 'kept');
+    });
+    await change('4', '5', '6');
+    await end;
+    await rowanDoes(['promote', '--data', pair.folders.r]);
+    r = await pair.serve('r');
+    await eventually('the refusal', async () => (await refusal(p)) !== '');
+    await p.stop();
+    await pair.rejoin('--ldif', file);
+    expect(await rejoined())
+      .to.match(/\d changes\n/)
+      .and.contain('roomNumber: ')
+      .and.not.contain('kept');
+    expect(await rowanDoes(['export', '--data', pair.folders.p])).to.contain('description: kept');
   });
 
   it('a planned hand-over fails no write that is tried again once, and the former primary follows', async () => {

@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { hashPassword } from '../../password/index.js';
-import { candidates, connectTo, termOf } from '../../replica/asking.js';
+import { ask, candidates, connectTo, termOf } from '../../replica/asking.js';
 import { Follower } from '../../replica/follower.js';
 import { grant, readHistory, revoke } from '../../replica/history.js';
 import { urlProblem } from '../../replica/ldap-client.js';
@@ -157,7 +157,9 @@ async function rejoin({ ldif, dryRun, ...flags }: RejoinFlags, command: Command)
     const { terms } = primary.state;
     if (termOf(primary.state) < ((await readHistory(partition.store)).terms.at(-1)?.term ?? 0))
       throw new CliError(`${primary.url} is of an older term than ${folder}: there, "rowan replica rejoin" helps`);
-    const found = await divergenceFrom(partition.store, terms);
+    const readEntry = async (position: bigint): Promise<string | undefined> =>
+      (await ask(primary.url, access, { position, terms: [], ask: 'state' })).entry;
+    const found = await divergenceFrom(partition.store, terms, readEntry);
     const comment = `what ${folder} had that ${primary.url} lacks: ${pluralize(found.changes.length, 'change')}`;
     if (!dryRun) await writeLostChanges(partition, found.changes, comment, new OutputStream(ldif));
     return found;
