@@ -41,6 +41,11 @@ export function directoryCommand(
   return addSettingFlags(command, COMMON_SETTINGS);
 }
 
+/** Listener of an option `--tls-ca` about servers that the command asks: the setting of this name is about clients. */
+export function noSetting(this: Command, value: string): void {
+  this.setOptionValue('tlsCa', value);
+}
+
 /** Returns where the settings of a command come from. */
 export function configSources(command: Command): ConfigSources {
   const file = command.getOptionValue('config') as string | undefined;

@@ -193,7 +193,7 @@ describe('replica: hand-over', () => {
     p = await pair.serve('p');
     expect(await refusal(p)).to.match(/^52 .*rowan replica rejoin/);
     await p.stop();
-    expect(await pair.rejoin('--dry-run')).to.contain('has 0 changes');
+    expect(await pair.rejoin('--dry-run', '--tls-ca', pair.passwords.p)).to.contain('has 0 changes');
     const file = pair.sandbox.path('lost.ldif');
     await pair.rejoin('--ldif', file);
     expect(readFileSync(file, 'utf8')).not.to.contain('dn:');

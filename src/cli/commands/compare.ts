@@ -19,7 +19,7 @@ import { CliError, describeError, ExitCode, formatNumber, pluralize, UsageError 
 import { OutputStream } from '../export/output.js';
 import { ANY_ENTRY, search } from '../export/walk.js';
 import { configuredSchema, openDirectory } from '../open-directory.js';
-import { loadSettings } from '../options.js';
+import { loadSettings, noSetting } from '../options.js';
 import { readPasswordFile } from '../secrets.js';
 
 const EXAMPLES = `
@@ -223,8 +223,6 @@ async function rowCounts({ store, schema }: Partition): Promise<Map<string, stri
 }
 
 async function compare(addresses: readonly string[], flags: CompareFlags, command: Command): Promise<void> {
-  // The setting of this name is about clients of a server.
-  command.setOptionValue('tlsCa', undefined);
   const sides: Side[] = [];
   try {
     for (const [at, address] of addresses.entries()) sides.push(await openSide(address, at, flags, command));
@@ -263,6 +261,7 @@ export function addCompare(program: Command): void {
     .option('--bind-dn <dns...>', 'DN to bind as; a second one is for the second directory')
     .option('--password-file <files...>', 'file with the password, or two files')
     .option('--tls-ca <file>', 'certificates that those of the servers are checked against')
+    .on('option:tls-ca', noSetting)
     .addHelpText('after', EXAMPLES)
     .action((first, second, flags: CompareFlags, self: Command) => compare([first, second], { ...flags }, self));
   addSettingFlags(command, ['hbase.site', 'hbase.rest', 'schema.folders', 'schema.nis']);

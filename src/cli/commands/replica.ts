@@ -26,7 +26,7 @@ import {
   requireEmptyFolder,
   withDirectory,
 } from '../open-directory.js';
-import { commandGroup, directoryCommand, resolveSettings } from '../options.js';
+import { commandGroup, directoryCommand, noSetting, resolveSettings } from '../options.js';
 import { Progress } from '../progress.js';
 import { replicaError } from '../replica-role.js';
 import { generatePassword, readPasswordFile } from '../secrets.js';
@@ -90,8 +90,6 @@ interface InitFlags {
 
 /** Fills an empty folder with a copy of the primary. A folder with an unfinished copy goes on. */
 async function initReplica({ of, name, passwordFile, tlsCa }: InitFlags, command: Command): Promise<void> {
-  // The setting of this name is about clients of a server.
-  command.setOptionValue('tlsCa', undefined);
   const settings = resolveSettings(command);
   const { store: folder, config } = settings;
   if (isHBaseUrl(folder)) throw new UsageError('a replica has a data folder; front ends of HBase need none');
@@ -137,7 +135,6 @@ interface RejoinFlags extends Partial<InitFlags> {
 
 /** Makes a primary of an older term, or a diverged replica, follow the primary, and writes first what is dropped. */
 async function rejoin({ ldif, dryRun, ...flags }: RejoinFlags, command: Command): Promise<void> {
-  command.setOptionValue('tlsCa', undefined);
   const settings = resolveSettings(command);
   const { store: folder, config } = settings;
   if ((await ControlClient.findAll(config)).length > 0) throw new CliError('stop the server of this folder first');
@@ -212,6 +209,7 @@ export function addReplica(program: Command): void {
     .option('--name <name>', 'name that the primary knows the replica by', hostname())
     .requiredOption('--password-file <file>', 'file with the password of the replica')
     .option('--tls-ca <file>', 'certificates that the certificate of the primary is checked against')
+    .on('option:tls-ca', noSetting)
     .action(initReplica);
 
   addSettingFlags(directoryCommand(replica, 'rejoin', 'make a former primary follow its successor', EXAMPLES), [])
@@ -219,6 +217,7 @@ export function addReplica(program: Command): void {
     .option('--name <name>', 'name that the new primary knows this server by')
     .option('--password-file <file>', 'file with the password of the replica')
     .option('--tls-ca <file>', 'certificates that the certificate of the new primary is checked against')
+    .on('option:tls-ca', noSetting)
     .option('--ldif <file>', 'file for the changes that are dropped, secrets included; only its owner may read it')
     .option('--dry-run', 'only count these changes')
     .action(rejoin);
