@@ -6,7 +6,8 @@ import { initDirectory, Partition, parseNames, readSource } from '../partition/i
 import { splitKeys } from '../partition/model/tables.js';
 import { hashPassword } from '../password/index.js';
 import { hasHalfGroup } from '../replica/group.js';
-import { readReplicaState, writeRefusals } from '../replica/state-file.js';
+import { isNotedFollows } from '../replica/history.js';
+import { readReplicaState, readState, writeRefusals } from '../replica/state-file.js';
 import { filesDifference, Schema, SchemaError, type SchemaSource } from '../schema/index.js';
 import type { AttributeDescription, Dn } from '../schema/schema-types.js';
 import { CredentialReader } from '../server/passwords/credentials.js';
@@ -229,7 +230,13 @@ export async function openStore(address: string, config: Config, options: StoreO
       throw new CliError(
         `${address} has half of a large change: try again; "rowan serve" or "rowan promote" finishes it`,
       );
-    return openLmdbStore(address, { ...options, writeRefusal: options.anyRole ? undefined : writeRefusals(address) });
+    const writeRefusal = options.anyRole ? undefined : writeRefusals(address);
+    const store = await openLmdbStore(address, { ...options, writeRefusal });
+    if (options.readOnly || options.anyRole || readState(address) || !(await isNotedFollows(store))) return store;
+    await store.close();
+    throw new CliError(
+      `${address} has the data of a replica, and no replica.json: "rowan promote" makes it the primary of a new term; otherwise copy into an empty folder ("rowan replica init")`,
+    );
   }
   const settings = await readHBaseSettings(address, config);
   // Loaded on demand, since LMDB users do not need it.

@@ -6,7 +6,7 @@ import { csnMicros } from '../partition/model/csn.js';
 import { hashPassword } from '../password/index.js';
 import { ask, askState, connectTo, termOf } from '../replica/asking.js';
 import { finishGroup } from '../replica/group.js';
-import { beginTerm, grant, readHistory } from '../replica/history.js';
+import { beginTerm, grant, isNotedFollows, noteFollows, readHistory } from '../replica/history.js';
 import {
   fencedText,
   type ReplicaState,
@@ -42,17 +42,20 @@ interface FormerPrimary {
 
 /** Makes the folder of a replica, with which no process follows, that of the primary. Resolves with its new term. */
 export async function promoteFolder({ store: folder, config }: Settings, former?: FormerPrimary): Promise<number> {
-  const state = readState(folder);
-  if (!state || roleOf(state) === 'primary') throw new CliError(`${folder} is the primary already`);
+  const known = readState(folder);
+  if (known?.role === 'primary') throw new CliError(`${folder} is the primary already`);
+  const state: ReplicaState = known ?? { of: [], name: '', passwordFile: '' };
   if (state.copy) throw new CliError(`${folder} has no complete copy of the directory: it cannot be the primary`);
   const store = await openStore(folder, config, { create: false, anyRole: true });
   try {
+    if (!known && !(await isNotedFollows(store))) throw new CliError(`${folder} is the primary already`);
     await finishGroup(store);
     // Only then may clients write: their changes are of the new term.
     const term = await beginTerm(store, state.newer?.term);
     if (former) await grant(store, former.name, former.passwordHash);
     const of = [...new Set([...state.of, ...(former ? [former.url] : [])])];
     writeReplicaState(folder, { ...state, of, role: 'primary', newer: undefined });
+    await noteFollows(store, false);
     return term;
   } finally {
     await store.close();

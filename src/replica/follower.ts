@@ -4,7 +4,7 @@ import type { Store } from '../store/contract.js';
 import { Applier } from './applier.js';
 import { candidates, connectTo, request as sendRequest } from './asking.js';
 import { finishGroup, Group } from './group.js';
-import { entryUpTo, lastEntry, readHistory, timeOfEntry } from './history.js';
+import { entryUpTo, lastEntry, noteFollows, readHistory, timeOfEntry } from './history.js';
 import type { LdapClient } from './ldap-client.js';
 import type { ReplicateRequest } from './primary.js';
 import { type ReplicaState, readReplicaState, writeReplicaState } from './state-file.js';
@@ -194,6 +194,7 @@ export class Follower {
     const applier = new Applier(this.#store, undefined, copy ? undefined : new Group(this.#store));
     const last = await lastEntry(this.#store);
     const position = copy ? BigInt(copy.start) : last;
+    await noteFollows(this.#store, true);
     const request = { position, entry: await entryUpTo(this.#store, position), terms: await this.#terms() };
     this.#setStatus({ position });
     await this.#receive(client, url, request, async (message) => {

@@ -4,7 +4,7 @@ import { META_TABLE } from '../partition/model/tables.js';
 import type { Cell, Reader, Store } from '../store/contract.js';
 import { entryTimeMs, LOG_LOOK_MS, LOG_TABLE } from '../store/log.js';
 import { batchesOf, keysOf } from '../store/maybe.js';
-import { counterBytes, EMPTY, unpackRow, valueStart } from '../store/row.js';
+import { counterBytes, EMPTY, MARK, unpackRow, valueStart } from '../store/row.js';
 import { isNoTable } from '../store/store-error.js';
 import type { Refusal, Term } from './wire.js';
 
@@ -12,7 +12,9 @@ import type { Refusal, Term } from './wire.js';
  * The history of a log: its terms. Each promotion begins a term, like the leader terms of Raft, but without an
  * election. Two logs agree up to the last term that both have.
  */
-export const HISTORY_KEY = Buffer.from('replication');
+const HISTORY_KEY = Buffer.from('replication');
+/** Row of table `meta` in the data of a server that follows another, or did so when it was fenced. */
+const FOLLOWS_KEY = Buffer.from('follows');
 
 export interface History {
   readonly terms: readonly Term[];
@@ -37,6 +39,22 @@ export async function readHistory(reader: Reader): Promise<History> {
     }
   }
   return { terms, grants };
+}
+
+/** Whether a row of table `meta` is about the replicas of this directory, and no part of it. */
+export function isReplicaRow(key: Buffer): boolean {
+  return key.equals(HISTORY_KEY) || key.equals(FOLLOWS_KEY);
+}
+
+/** Notes in the data whether it is that of a server which takes no writes: a copy may lack `replica.json`. */
+export async function noteFollows(store: Store, follows: boolean): Promise<void> {
+  const step = { table: META_TABLE.name, key: FOLLOWS_KEY, ...(follows ? { put: [MARK] } : { deleteRow: true }) };
+  await store.commit({ steps: [step], decisive: 0, unlogged: true });
+}
+
+export async function isNotedFollows(store: Store): Promise<boolean> {
+  const hasMeta = (await store.tables()).some(({ name }) => name === META_TABLE.name);
+  return hasMeta && (await store.get(META_TABLE.name, FOLLOWS_KEY)) !== undefined;
 }
 
 /** Reads the number of the last entry of the log; 0: there is none. */

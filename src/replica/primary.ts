@@ -5,7 +5,7 @@ import type { LoadRow, Store } from '../store/contract.js';
 import { LOG_TABLE } from '../store/log.js';
 import { batchesOf } from '../store/maybe.js';
 import { EMPTY } from '../store/row.js';
-import { entryUpTo, gapAfter, lastEntry, readHistory, refusalOf } from './history.js';
+import { entryUpTo, gapAfter, lastEntry, noteFollows, readHistory, refusalOf } from './history.js';
 import { decodePlain } from './plain.js';
 import { copyMessages, sendChanges, sendTouched, tableNames, tablesOf } from './sender.js';
 import { fencedText, type ReplicaState, readState, roleOf, writeReplicaState } from './state-file.js';
@@ -152,7 +152,7 @@ export class Primary {
   ): AsyncGenerator<Buffer> {
     const request = parseRequest(value);
     const { position, terms, copy, ask, entries } = request;
-    this.#noteTerm(name, terms, request.urls, (await readHistory(this.#store)).terms);
+    await this.#noteTerm(name, terms, request.urls, (await readHistory(this.#store)).terms);
     if (entries) {
       yield* sendTouched(this.#store, entries);
       return;
@@ -186,7 +186,12 @@ export class Primary {
   }
 
   /** Refuses writes from now on, if this is a primary and the replica knows of a newer term. */
-  #noteTerm(name: string, terms: readonly Term[], urls: readonly string[] | undefined, ours: readonly Term[]): void {
+  async #noteTerm(
+    name: string,
+    terms: readonly Term[],
+    urls: readonly string[] | undefined,
+    ours: readonly Term[],
+  ): Promise<void> {
     const { folder } = this.#store;
     const term = terms.at(-1)?.term ?? 0;
     const state = this.#role;
@@ -197,6 +202,7 @@ export class Primary {
     if (roleOf(state) !== 'primary' && !(state?.newer && term > state.newer.term)) return;
     const newer = { term, toldBy: name, since: state?.newer?.since ?? Date.now(), urls: urls ?? [] };
     writeReplicaState(folder, { ...(state ?? NO_STATE), role: 'fenced', newer });
+    await noteFollows(this.#store, true);
   }
 
   #fencedRefusal(): Refusal | undefined {

@@ -13,6 +13,7 @@ import {
   PASSWORD,
   PEOPLE,
   type RunningServer,
+  rowan,
   rowanDoes,
   Sandbox,
   SUFFIX,
@@ -193,6 +194,9 @@ describe('replica: hand-over', () => {
     p = await pair.serve('p');
     expect(await refusal(p)).to.match(/^52 .*rowan replica rejoin/);
     await p.stop();
+    renameSync(join(pair.folders.p, 'replica.json'), pair.sandbox.path('kept'));
+    expect((await rowan(['number', 'set', 'uidNumber', '1', '9', '--data', pair.folders.p])).code).to.equal(1);
+    renameSync(pair.sandbox.path('kept'), join(pair.folders.p, 'replica.json'));
     expect(await pair.rejoin('--dry-run', '--tls-ca', pair.passwords.p)).to.contain('has 0 changes');
     const file = pair.sandbox.path('lost.ldif');
     await pair.rejoin('--ldif', file);

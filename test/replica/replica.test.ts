@@ -1,5 +1,6 @@
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
+import { join } from 'node:path';
 import { expect } from 'chai';
 import { ExtendedOid } from '../../src/protocol/oids.js';
 import { encodePlain } from '../../src/replica/plain.js';
@@ -104,6 +105,29 @@ describe('replica: a second machine', () => {
     elsewhere.close();
     await second.catchesUp(first);
     expect(await contentOf(second.data)).to.equal(await contentOf(first.data));
+  });
+
+  it('a copy of its data alone is no primary until it is promoted', async () => {
+    await second.stop();
+    const copy = sandbox.path('copy');
+    mkdirSync(copy);
+    for (const name of ['rowan.json', 'data.mdb']) copyFileSync(join(second.data, name), join(copy, name));
+    await second.start('--passwords-policy', POLICY);
+    for (const args of [
+      ['serve', '--listen', 'ldap://127.0.0.1:0'],
+      ['number', 'set', 'uidNumber', '1', '9'],
+    ]) {
+      const { code, stderr } = await rowan([...args, '--data', copy]);
+      expect([code, stderr]).to.deep.equal([
+        1,
+        `rowan: ${copy} has the data of a replica, and no replica.json: "rowan promote" makes it the primary of a new term; otherwise copy into an empty folder ("rowan replica init")\n`,
+      ]);
+    }
+    expect(await contentOf(copy)).to.equal(await contentOf(second.data));
+    expect(await rowanDoes(['promote', '--data', copy])).to.contain('primary of term 2');
+    await rowanDoes(['number', 'set', 'uidNumber', '1', '9', '--data', copy]);
+    rmSync(join(copy, 'replica.json'));
+    expect((await rowan(['promote', '--data', copy])).stderr).to.contain('is the primary already');
   });
 
   it('catches up after a stop, with indexes that were made meanwhile and a subtree that was renamed', async () => {

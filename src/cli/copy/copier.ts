@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { CHANGES_TABLE, META_TABLE } from '../../partition/model/tables.js';
 import { SHARED_KEY } from '../../partition/tree/shared-row.js';
 import { Applier } from '../../replica/applier.js';
-import { HISTORY_KEY } from '../../replica/history.js';
+import { isReplicaRow } from '../../replica/history.js';
 import { decodePlain, encodePlain } from '../../replica/plain.js';
 import { type CopyPosition, copyMessages, tablesOf } from '../../replica/sender.js';
 import type { Reader, Store, TableSpec } from '../../store/contract.js';
@@ -106,7 +106,7 @@ export async function copyDirectory(
           'the source was changed while it was copied; stop what writes to it, and copy with --restart',
         );
       }
-      await applier.apply({ ...message, rows: message.rows.filter(({ key }) => !isMeta || !key.equals(HISTORY_KEY)) });
+      await applier.apply({ ...message, rows: message.rows.filter(({ key }) => !isMeta || !isReplicaRow(key)) });
       await save({ table, lastKey });
     }
     await target.dropTable(COPY_TABLE.name);
