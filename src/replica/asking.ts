@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
+import { ResultCode } from '../ldap/ldap-error.js';
 import { ExtendedOid } from '../protocol/oids.js';
-import { LdapClient } from './ldap-client.js';
+import { LdapClient, RefusedError } from './ldap-client.js';
 import { encodePlain } from './plain.js';
 import { type ReplicateRequest, replicaDn } from './primary.js';
 import type { ReplicaState } from './state-file.js';
@@ -11,10 +12,36 @@ export type ReplicaAccess = Pick<ReplicaState, 'name' | 'passwordFile' | 'tlsCa'
 
 type Question = Omit<ReplicateRequest, 'position'> & Partial<ReplicateRequest>;
 
-/** Connects to a server, and binds as the replica. */
-export function connectTo(url: string, { name, passwordFile, tlsCa }: ReplicaAccess): Promise<LdapClient> {
-  const password = Buffer.from(readFileSync(passwordFile, 'utf8').replace(/\r?\n$/, ''));
-  return LdapClient.connect({ url, bindDn: replicaDn(name), password, tlsCa });
+/** Trying again does not help until somebody has changed something. */
+export class AccessError extends Error {}
+
+/** Connects to a server, and binds as the replica. Rejects with `AccessError` for mistakes in the access. */
+export async function connectTo(url: string, { name, passwordFile, tlsCa }: ReplicaAccess): Promise<LdapClient> {
+  try {
+    const password = Buffer.from(readFileSync(passwordFile, 'utf8').replace(/\r?\n$/, ''));
+    return await LdapClient.connect({ url, bindDn: replicaDn(name), password, tlsCa });
+  } catch (error) {
+    const { code, cause, message, syscall } = error as NodeJS.ErrnoException & { cause?: NodeJS.ErrnoException };
+    if (error instanceof RefusedError && error.code === ResultCode.invalidCredentials)
+      throw new AccessError(
+        `${url} knows no replica ${name} with the password in ${passwordFile}; "rowan replica grant" there makes one`,
+      );
+    if (cause?.code === 'ERR_TLS_CERT_ALTNAME_INVALID')
+      throw new AccessError(`${message} Name a host of the certificate in the URL`);
+    if (/CERT|SIGNATURE/.test(cause?.code ?? ''))
+      throw new AccessError(`${message}; --tls-ca names the file with the certificate of its authority`);
+    throw syscall === 'open' ? new AccessError(`${tlsCa ?? passwordFile} cannot be read: ${code}`) : error;
+  }
+}
+
+/** Rejects with `AccessError` if the access to a server of the list has a mistake. A server may be away. */
+export async function requireAccess(urls: readonly string[], access: ReplicaAccess): Promise<void> {
+  for (const url of urls) {
+    const client = await connectTo(url, access).catch((error: unknown) => {
+      if (error instanceof AccessError) throw error;
+    });
+    client?.close();
+  }
 }
 
 /** Sends a request of a replica. Resolves when its last message is handled. */

@@ -4,7 +4,18 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { Attribute, Change, Client } from 'ldapts';
-import { ADA, ADMIN, exited, PASSWORD, PEOPLE, type RunningServer, rowanDoes, Sandbox, serve } from '../cli/rowan.js';
+import {
+  ADA,
+  ADMIN,
+  exited,
+  PASSWORD,
+  PEOPLE,
+  type RunningServer,
+  rowan,
+  rowanDoes,
+  Sandbox,
+  serve,
+} from '../cli/rowan.js';
 import { freePort } from '../clients/slapd.js';
 import { needs } from '../require.js';
 import { waitFor } from '../waits.js';
@@ -134,6 +145,32 @@ describe('replicas: recipes of the page', () => {
     };
     await waitFor(`"${value}" at the ${machine} machine`, look());
   }
+
+  it('replica init ends at a mistake that trying again does not mend', async () => {
+    const { data, folder } = machines.second;
+    const password = join(folder, 'wrong.password');
+    writeFileSync(password, 'wrong', { mode: 0o600 });
+    const init = async (url: string, ...args: string[]): Promise<string> => {
+      const access = ['--of', url, '--name', 'second', '--password-file', password];
+      const { code, stderr } = await rowan(['replica', 'init', '--data', data, ...access, ...args]);
+      expect(code).to.equal(1);
+      return stderr;
+    };
+    const url = `ldaps://localhost:${ports.first}`;
+    expect(await init(url, '--tls-ca', ca)).to.equal(
+      `rowan: ${url} knows no replica second with the password in ${password}; "rowan replica grant" there makes one\n`,
+    );
+    const hint = '; --tls-ca names the file with the certificate of its authority\n';
+    expect(await init(url))
+      .to.contain(`rowan: ${url}: `)
+      .and.contain(hint);
+    expect(await init(url, '--tls-ca', join(folder, 'server.pem'))).to.contain(hint);
+    const missing = join(folder, 'missing.pem');
+    expect(await init(url, '--tls-ca', missing)).to.equal(`rowan: ${missing} cannot be read: ENOENT\n`);
+    const otherName = await init(`ldaps://127.0.0.1:${ports.first}`, '--tls-ca', ca);
+    expect(otherName).to.contain('Name a host of the certificate in the URL');
+    expect(existsSync(data)).to.equal(false);
+  });
 
   it('a second machine', async () => {
     const said: string[] = [];

@@ -221,7 +221,9 @@ describe('replica: a second machine', () => {
     await rowanDoes(['replica', 'revoke', 'leaked', '--data', first.data]);
     for (const [oid, value] of requests) expect(await ask(oid, value)).to.equal(50);
     rmSync(password);
-    await rowanDoes(grant);
+    const may = `leaked may follow this directory, with the password in ${password}`;
+    expect(await rowanDoes(grant)).to.equal(`${may}\n`);
+    expect(await rowanDoes(grant)).to.equal(`${may}; an earlier password is not valid any more\n`);
     for (const [oid, value] of requests) expect(await ask(oid, value)).to.equal(50);
     session.close();
     expect((await replace(atFirst, SUFFIX, 'description', 'not fenced')).code).to.equal(0);

@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { hashPassword } from '../../password/index.js';
-import { ask, candidates, connectTo, termOf } from '../../replica/asking.js';
+import { ask, candidates, connectTo, requireAccess, termOf } from '../../replica/asking.js';
 import { Follower } from '../../replica/follower.js';
 import { grant, readHistory, revoke } from '../../replica/history.js';
 import { urlProblem } from '../../replica/ldap-client.js';
@@ -67,8 +67,10 @@ async function grantReplica(
   const checkedName = checkName(name);
   if (!existsSync(passwordFile)) writeFileSync(passwordFile, `${generatePassword()}\n`, { mode: 0o600, flag: 'wx' });
   const hash = await hashPassword(readPasswordFile(passwordFile), hashPolicyOf(config));
+  const isKnown = (await readHistory(partition.store)).grants.has(checkedName);
   await grant(partition.store, checkedName, hash);
-  process.stdout.write(`${checkedName} may follow this directory, with the password in ${passwordFile}\n`);
+  const others = isKnown ? '; an earlier password is not valid any more' : '';
+  process.stdout.write(`${checkedName} may follow this directory, with the password in ${passwordFile}${others}\n`);
 }
 
 async function revokeReplica({ partition }: OpenDirectory, name: string): Promise<void> {
@@ -99,9 +101,11 @@ async function initReplica({ of, name, passwordFile, tlsCa }: InitFlags, command
   if (!state) requireEmptyFolder(folder);
   else if (!state.copy)
     throw new CliError(`${folder} is a replica with a complete copy already; "rowan serve" follows`);
-  const store = await openStore(folder, config, { create: true, anyRole: true });
   const files = { passwordFile: resolve(passwordFile), ...(tlsCa !== undefined && { tlsCa: resolve(tlsCa) }) };
-  writeReplicaState(folder, { of, name: checkName(name), ...files, copy: state?.copy ?? { start: '0' } });
+  const access = { of, name: checkName(name), ...files };
+  await requireAccess(of, access);
+  const store = await openStore(folder, config, { create: true, anyRole: true });
+  writeReplicaState(folder, { ...access, copy: state?.copy ?? { start: '0' } });
   await followUntilCopied(store, folder, 'replica init');
   process.stdout.write(`${folder} has a copy of the directory; "rowan serve" serves and follows\n`);
 }
@@ -148,6 +152,7 @@ async function rejoin({ ldif, dryRun, ...flags }: RejoinFlags, command: Command)
   const name = checkName(flags.name ?? (known?.name || hostname()));
   const files = { passwordFile: resolve(passwordFile), ...(tlsCa !== undefined && { tlsCa: resolve(tlsCa) }) };
   const access = { of: of.map(checkUrl), name, ...files };
+  await requireAccess(of, access);
   const [primary] = await candidates(access.of, access, []);
   if (primary?.state.role !== 'primary') throw new CliError(`none of ${of.join(' ')} is a primary and answers`);
   const divergence = await withDirectory(settings, { readOnly: true }, async ({ partition }) => {
