@@ -164,7 +164,12 @@ export class RoleKeeper {
         const answer = await ask(url, state, { terms, ask: 'state', urls }).catch(() => undefined);
         if (!answer || (answer.role === 'primary' && termOf(answer) < termOf({ terms }))) continue;
         left = left.filter((one) => one !== url);
-        this.#server.log.info({ url, role: answer.role }, 'the former primary knows of the new term');
+        if (answer.role !== 'primary') this.#server.log.info({ url }, 'the former primary knows of the new term');
+        else if (termOf(answer) === termOf({ terms }) && answer.terms.at(-1)!.id !== terms.at(-1)!.id)
+          this.#server.log.error(
+            { url },
+            'another primary of the same term, so that their changes part: stop one of the two, and let "rowan replica rejoin" turn it back',
+          );
       }
       await delay(TELL_MS, undefined, { signal }).catch(() => undefined);
     }
@@ -195,6 +200,8 @@ export class RoleKeeper {
   /** Lets the primary hold its writes, waits until this replica has them all, and lets the primary follow. */
   async #takeOver(url: string): Promise<FormerPrimary> {
     const [state, replica] = [this.#state(), this.#replica];
+    if (this.#server.settings.config.listen.includes(url))
+      throw new CliError(`${url} is this server: give the URL of the primary`);
     if (!state || !replica) throw new CliError('this server is no replica: nothing can be handed over to it');
     const { url: followed, problem } = replica.follower.status;
     if (followed === undefined) throw new CliError(`this server does not follow the primary now: ${problem}`);

@@ -234,6 +234,17 @@ describe('replica: hand-over', () => {
     client.close();
   });
 
+  it('a second primary of the same term is an error in the log', async () => {
+    let s = await pair.third();
+    await Promise.all([p.stop(), s.stop()]);
+    const data = pair.sandbox.path('s');
+    for (const folder of [pair.folders.r, data])
+      expect(await rowanDoes(['promote', '--data', folder])).to.contain('primary of term 2');
+    s = await serve(data);
+    await heard(s.process, 'another primary of the same term');
+    await s.stop();
+  });
+
   it('what a killed primary had alone is in the LDIF of rejoin, and both are equal then', async () => {
     await r.stop();
     await asAdmin(p, async (client) => {
@@ -381,6 +392,11 @@ describe('replica: hand-over', () => {
     };
     const writing = write();
     await eventually('some writes', async () => count > 20);
+    const own = await rowan(['promote', '--data', pair.folders.r, '--from', pair.urlOf('r')]);
+    expect([own.code, own.stderr]).to.deep.equal([
+      1,
+      `rowan: ${pair.urlOf('r')} is this server: give the URL of the primary\n`,
+    ]);
     expect(await rowanDoes(['promote', '--data', pair.folders.r, '--from', pair.urlOf('p')])).to.contain('term 2');
     const done = count;
     await eventually('more writes', async () => count > done + 20);
