@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import { trimChanges } from '../partition/feed/history.js';
 import { FollowError, Follower, type ReplicaStatus } from '../replica/follower.js';
-import { describeReplication } from '../replica/report.js';
+import { describeReplication, lossOf } from '../replica/report.js';
 import { readReplicaState } from '../replica/state-file.js';
 import type { Answer, Question } from '../server/processes/siblings.js';
 import type { Store } from '../store/contract.js';
@@ -68,9 +68,10 @@ export function startReplica(settings: Settings, store: Store, log: Logger): Rep
   return { follower, failed, stop };
 }
 
-function logStatus(log: Logger, { url, problem }: ReplicaStatus): void {
+function logStatus(log: Logger, status: ReplicaStatus): void {
+  const { url, problem } = status;
   if (problem === undefined) log.info({ primary: url }, 'the primary is followed');
-  else log.warn({ problem }, 'the primary is not reached');
+  else log.warn({ problem }, lossOf(status));
 }
 
 /** A replica that is behind the log begins its copy anew at the next start. */

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { ExtendedOid } from '../protocol/oids.js';
 import type { Store } from '../store/contract.js';
+import { StoreError } from '../store/store-error.js';
 import { Applier } from './applier.js';
 import { candidates, connectTo, request as sendRequest } from './asking.js';
 import { finishGroup, Group } from './group.js';
@@ -38,6 +39,8 @@ export interface ReplicaStatus {
   /** When the primary was lost, and why. */
   readonly lostAt: number | undefined;
   readonly problem: string | undefined;
+  /** The problem is one of the replica's own store. */
+  readonly isOwn?: boolean;
 }
 
 /** Follows a primary: fills the store with a copy, and applies the primary's changes to it. */
@@ -127,9 +130,10 @@ export class Follower {
     return new Promise((resolve) => this.#waiters.push({ position, resolve }));
   }
 
-  #lose({ message }: Error): void {
+  #lose(error: Error): void {
+    const { message } = error;
     const { lostAt = Date.now(), problem } = this.#status;
-    this.#setStatus({ url: undefined, lostAt, problem: message });
+    this.#setStatus({ url: undefined, lostAt, problem: message, isOwn: error instanceof StoreError });
     if (problem !== message) this.onChange?.(this.#status);
   }
 

@@ -67,12 +67,16 @@ async function describePrimary(store: Store): Promise<string> {
   return `fenced${since}, ${last}: ${fencedText(state)}`;
 }
 
+export function lossOf({ isOwn }: ReplicaStatus): string {
+  return isOwn ? 'changes of the primary are not applied here' : 'the primary is not reached';
+}
+
 function describeReplica(status: ReplicaStatus): string[] {
   const { url, position, last, lostAt, seenAt, problem } = status;
   const behind = `${last - position} changes behind (${secondsBehind(status).toFixed(1)} s)`;
   if (url !== undefined) return [`replica of ${url}, change ${position}, ${behind}`];
   return [
     `replica, change ${position}, ${seenAt > 0 ? `at least ${behind}` : 'with no word of the primary since the start'}`,
-    `the primary is not reached since ${new Date(lostAt ?? 0).toISOString()}: ${problem}`,
+    `${lossOf(status)} since ${new Date(lostAt ?? 0).toISOString()}: ${problem}`,
   ];
 }

@@ -111,6 +111,9 @@ export function writeRefusals(folder: string): () => { text: string; isMomentary
     if (state.heldUntil !== undefined && Date.now() < state.heldUntil)
       return { text: 'the directory is handed over to another server; try again', isMomentary: true };
     if (state.role === 'primary') return undefined;
-    return { text: `this is a replica of ${state.of.join(' ')}: change the directory there`, isMomentary: false };
+    return {
+      text: `this is a replica of ${state.of.join(' ')}: commands that change the directory run there; clients may try again`,
+      isMomentary: false,
+    };
   };
 }

@@ -4,8 +4,9 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { ExtendedOid } from '../../src/protocol/oids.js';
 import { encodePlain } from '../../src/replica/plain.js';
-import { ADA, ADMIN, heard, PASSWORD, PEOPLE, rowan, rowanDoes, Sandbox, SUFFIX } from '../cli/rowan.js';
+import { ADA, ADMIN, heard, PASSWORD, PEOPLE, rowan, rowanDoes, Sandbox, SUFFIX, serve } from '../cli/rowan.js';
 import { addPerson, personDn, read, replace } from '../cli/workers.js';
+import { needs } from '../require.js';
 import { RawClient } from '../server/raw-client.js';
 import { contentOf, Machine } from './servers.js';
 
@@ -80,7 +81,7 @@ describe('replica: a second machine', () => {
     const { code, stderr } = await rowan(['number', 'set', 'uidNumber', '1', '9', '--data', second.data]);
     expect([code, stderr]).to.deep.equal([
       1,
-      `rowan: this is a replica of ${first.socketUrl}: change the directory there\n`,
+      `rowan: this is a replica of ${first.socketUrl}: commands that change the directory run there; clients may try again\n`,
     ]);
   });
 
@@ -194,6 +195,27 @@ describe('replica: a second machine', () => {
     await third.stop();
     while ((await first.status()).includes('(2)'));
     expect(await first.status()).to.include('replica second: follows, 0 changes behind');
+  });
+
+  it('a full disk of its own is no fault of the primary', async function () {
+    needs(this, 'small-disk');
+    await second.stop();
+    const disk = sandbox.path('disk');
+    mkdirSync(disk);
+    const node = sandbox.path('on-small-disk');
+    const inside = [
+      `mount -t tmpfs -o size=${12 << 20} tmpfs "$DISK" && cp -r "$DISK/../second" "$DISK/second"`,
+      `head -c ${8 << 20} /dev/zero > "$DISK/filler"; exec "$NODE" "$@"`,
+    ].join(' && ');
+    writeFileSync(node, `#!/bin/sh\nexec unshare -rm sh -c '${inside}' sh "$@"\n`, { mode: 0o700 });
+    const server = await serve(join(disk, 'second'), [], { node, env: { DISK: disk, NODE: process.execPath } });
+    const said = heard(server.process, 'changes of the primary are not applied here');
+    const photo = 'x'.repeat(2_500_000);
+    for (let i = 0; i < 4; i++) await replace(atFirst, SUFFIX, 'description', `${i}${photo}`);
+    expect(await said).not.to.contain('is not reached');
+    await server.stop();
+    await replace(atFirst, SUFFIX, 'description', 'short');
+    await second.start('--passwords-policy', POLICY);
   });
 
   it('a session that bound before the grant was revoked, or its password replaced, may do nothing more', async () => {
