@@ -29,9 +29,9 @@ export interface ChangeGroup {
   readonly end: ChangePosition;
 }
 
-/** A follower. `wake`, if it is there, lets the follower go on when it waits, with or without changes. */
+/** A follower. `wake`, which the feed sets, lets it go on when it waits, with or without changes. */
 export interface Waiter {
-  wake?: () => void;
+  wake(): void;
 }
 
 /**
@@ -49,7 +49,7 @@ export class ChangeFeed {
   readonly #reads = new BoundedMap<string, { readonly number: bigint; readonly value: unknown }>(MAX_READS, 'oldest');
   #followerCount = 0;
   /** Followers that wait for records. */
-  readonly #waiters = new Set<() => void>();
+  readonly #waiters = new Set<Waiter>();
   #pollTimer: NodeJS.Timeout | undefined;
   #collectTimer: NodeJS.Timeout | undefined;
   #pendingRead: Promise<void> | undefined;
@@ -84,7 +84,10 @@ export class ChangeFeed {
    * Yields the changes behind a position, first those that exist. A group without changes follows whenever there are
    * none for now, and after `waiter.wake`. Throws `syncRefreshRequired` if the caller is too slow.
    */
-  async *follow(position: ChangePosition, waiter: Waiter = {}): AsyncGenerator<ChangeGroup, void, undefined> {
+  async *follow(
+    position: ChangePosition,
+    waiter: Waiter = { wake: () => undefined },
+  ): AsyncGenerator<ChangeGroup, void, undefined> {
     await this.latest();
     this.#followerCount++;
     this.#pollTimer ??= setInterval(() => this.#read(), POLL_MS).unref();
@@ -99,21 +102,14 @@ export class ChangeFeed {
         ({ number, csn } = group.end);
         yield group;
         isCaughtUp ||= group.changes.length === 0;
-        if (isCaughtUp && this.#end.number <= number) await this.#wait(waiter);
+        if (!isCaughtUp || this.#end.number > number) continue;
+        this.#waiters.add(waiter);
+        await new Promise<void>((resolve) => (waiter.wake = resolve));
       }
     } finally {
+      this.#waiters.delete(waiter);
       if (--this.#followerCount === 0) this.close();
     }
-  }
-
-  #wait(waiter: Waiter): Promise<void> {
-    return new Promise<void>((resolve) => {
-      this.#waiters.add(resolve);
-      waiter.wake = () => {
-        this.#waiters.delete(resolve);
-        resolve();
-      };
-    });
   }
 
   /** Returns undefined if not all records behind the position are kept. */
@@ -176,7 +172,7 @@ export class ChangeFeed {
       this.#end = { number: records.at(-1)!.number, csn };
       const extraCount = this.#recent.length - MAX_RECENT;
       if (extraCount > 0) this.#start = this.#recent.splice(0, extraCount).at(-1)!.number;
-      for (const resolve of this.#waiters) resolve();
+      for (const waiter of this.#waiters) waiter.wake();
       this.#waiters.clear();
     }
   }

@@ -15,13 +15,6 @@ export interface ChangedEntry {
   readonly renames: { readonly parent: string | undefined; readonly rdn: string | undefined }[];
 }
 
-/** An entry that comes behind those above it, the topmost of which is last, and behind those that leave its place. */
-interface WaitingEntry {
-  readonly entry: ChangedEntry;
-  readonly above: (ChangedEntry | undefined)[];
-  readonly leavers: ChangedEntry[];
-}
-
 /** Gathers the entries that changes have changed, each once. */
 export class ChangedEntries {
   readonly #entriesById = new Map<string, ChangedEntry>();
@@ -71,8 +64,8 @@ export class ChangedEntries {
     }
     const ordered = new Set<ChangedEntry>();
     const begun = new Set<ChangedEntry>();
-    /** Entries that are put when those before them are, each of which waits for the next one. */
-    const waiting: WaitingEntry[] = [];
+    /** Each entry waits for the next one. `above`: those above it, the topmost last; `leavers`: of its place. */
+    const waiting: { entry: ChangedEntry; above: (ChangedEntry | undefined)[]; leavers: ChangedEntry[] }[] = [];
     const begin = (entry: ChangedEntry | undefined): void => {
       if (!entry || begun.has(entry)) return;
       begun.add(entry);

@@ -25,8 +25,6 @@ const EMPTY = Buffer.alloc(0);
 const namesByChange = new WeakMap<NumberedChange, readonly Dn[]>();
 export const UNLIMITED = { sizeLimit: 0, deadline: Number.POSITIVE_INFINITY, lookLimit: Number.POSITIVE_INFINITY };
 
-const IGNORE = { entry: () => undefined, reference: () => undefined };
-
 /** A search that tells of changes, while it runs or since an earlier one. Aliases and referral objects are entries. */
 export class FollowedSearch {
   readonly context: Context;
@@ -36,7 +34,6 @@ export class FollowedSearch {
   params: SearchParams;
   /** Number of the last change that `follow` has yielded. */
   #number: bigint | undefined;
-  readonly #isFollowing: boolean;
   /** The user; of an anonymous client, its network. */
   readonly #identity: string;
   readonly slice: TimeSlice;
@@ -57,7 +54,6 @@ export class FollowedSearch {
     this.reply = reply;
     this.params = this.#currentParams();
     this.#rights = context.session.rights;
-    this.#isFollowing = isFollowing;
     this.#identity = context.client?.identity?.() ?? context.session.key;
     this.slice = new TimeSlice(context.client);
     if (isFollowing) this.#requireRoom();
@@ -75,11 +71,9 @@ export class FollowedSearch {
   /** Whether the search could find the changed entry before the change or after it. */
   #concerns(change: NumberedChange): boolean {
     const { schema } = this.context.services;
-    let names = namesByChange.get(change);
-    if (!names) {
-      names = (change.newDn ? [change.dn, change.newDn] : [change.dn]).map((dn) => schema.parseDnBytes(dn));
-      namesByChange.set(change, names);
-    }
+    const { dn, newDn = dn } = change;
+    const names = namesByChange.get(change) ?? [dn, newDn].map((name) => schema.parseDnBytes(name));
+    namesByChange.set(change, names);
     return names.some((name) => this.includesName(name));
   }
 
@@ -87,14 +81,8 @@ export class FollowedSearch {
     const { context, request } = this;
     const { schema, selections } = context.services;
     const selection = selections.forAttributes(request.attributes);
-    const params = searchParams(
-      context,
-      request,
-      schema.parseDn(request.base),
-      selection,
-      viewerOf(context),
-      undefined,
-    );
+    const base = schema.parseDn(request.base);
+    const params = searchParams(context, request, base, selection, viewerOf(context), undefined);
     return { ...params, deref: 'never', manageDsaIT: true, refuseLong: false, otherThreads: undefined };
   }
 
@@ -104,16 +92,14 @@ export class FollowedSearch {
   }
 
   /** Calls `onHit` for all entries that the search finds now. */
-  async searchAll(onHit: (hit: Hit) => Maybe<void>): Promise<void> {
-    await this.context.services.partition.search(this.params, { entry: onHit, reference: () => undefined });
+  async searchAll(onHit: (hit: Hit) => Maybe<void>, params = this.params): Promise<void> {
+    await this.context.services.partition.search(params, { entry: onHit, reference: () => undefined });
   }
 
   /** Throws `noSuchObject` if the client may not see the base. To whoever sees all, its deletion is a change. */
   async requireVisibleBase(): Promise<void> {
-    const { params, context } = this;
-    if (params.viewer.sightOf) {
-      await context.services.partition.search({ ...params, ...UNLIMITED, scope: 'base', onCut: undefined }, IGNORE);
-    }
+    const { params } = this;
+    if (params.viewer.sightOf) await this.searchAll(() => undefined, { ...params, ...UNLIMITED, scope: 'base' });
   }
 
   /** Sends the entry `id` as it is now if the search finds it. Resolves with whether it does. */
@@ -131,10 +117,8 @@ export class FollowedSearch {
       isFound = hit.id.equals(id);
       return isFound ? this.#sendFound(hit, control) : undefined;
     };
-    await this.searchIfThere(
-      { ...this.params, ...UNLIMITED, onCut: undefined, base: stored.name, scope: 'base' },
-      entry,
-    );
+    const params = { ...this.params, ...UNLIMITED, onCut: undefined, base: stored.name, scope: 'base' } as const;
+    await this.searchIfThere(params, entry);
     return isFound;
   }
 
@@ -160,7 +144,7 @@ export class FollowedSearch {
   /** Searches at a base that may be gone by now, or have another name: later changes tell of that. */
   async searchIfThere(params: SearchParams, entry: (hit: Hit) => Maybe<void>): Promise<void> {
     try {
-      await this.context.services.partition.search(params, { entry, reference: () => undefined });
+      await this.searchAll(entry, params);
     } catch (error) {
       if (!(error instanceof LdapError) || error.result !== 'noSuchObject') throw error;
     }
@@ -204,9 +188,9 @@ export class FollowedSearch {
   ): Promise<void> {
     const { context } = this;
     const { partition, followedSearches } = context.services;
-    const waiter: Waiter = {};
-    if (this.#isFollowing) followedSearches.set(this.#identity, this.#requireRoom() + 1);
-    const endWait = context.onAbortWhileWaiting(() => waiter.wake?.());
+    const waiter: Waiter = { wake: () => undefined };
+    if (context.isFollowing) followedSearches.set(this.#identity, this.#requireRoom() + 1);
+    const endWait = context.onAbortWhileWaiting(() => waiter.wake());
     let isCaughtUp = false;
     try {
       for await (const { changes, end } of partition.feed.follow(start, waiter)) {
@@ -216,7 +200,7 @@ export class FollowedSearch {
         if (changes.length > 0) await onChanges({ changes: concerning, end });
         else if (!isCaughtUp) {
           await onCaughtUp(end);
-          if (!this.#isFollowing) return;
+          if (!context.isFollowing) return;
           context.onFollowing?.();
           isCaughtUp = true;
         }
@@ -225,15 +209,10 @@ export class FollowedSearch {
       }
     } finally {
       endWait();
-      if (this.#isFollowing) this.#leave();
+      const count = followedSearches.get(this.#identity) ?? 0;
+      if (context.isFollowing && count > 1) followedSearches.set(this.#identity, count - 1);
+      else if (context.isFollowing) followedSearches.delete(this.#identity);
     }
-  }
-
-  #leave(): void {
-    const { followedSearches } = this.context.services;
-    const count = followedSearches.get(this.#identity)! - 1;
-    if (count > 0) followedSearches.set(this.#identity, count);
-    else followedSearches.delete(this.#identity);
   }
 
   /** Called before each entry: gives way to others, then looks at the bind and the rights as they are now. */
