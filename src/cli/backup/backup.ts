@@ -171,7 +171,7 @@ export function copyData(backup: string, folder: string): void {
   sync(dirname(folder));
 }
 
-/** Removes the backups of a folder that are older than `days`, but the newest. Resolves with the names that it keeps. */
+/** Removes the backups of a folder that are older than `days`, but the newest. Returns the names that it keeps. */
 export function removeOld(folder: string, days: number): string[] {
   const names = readdirSync(folder)
     .filter((name) => /^\d{8}T\d{6}Z$/.test(name))
