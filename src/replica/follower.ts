@@ -178,7 +178,8 @@ export class Follower {
     const { start, table, lastKey } = copy;
     const behind = { table, lastKey: lastKey ? Buffer.from(lastKey, 'base64') : undefined };
     const request = { position: BigInt(start), terms: [], copy: behind };
-    await this.#receive(client, url, request, async (message) => {
+    await sendRequest(client, request, async (message) => {
+      refuse(url, message);
       await applier.apply(message);
       if (message.kind === 'alive') {
         if (copy.table === undefined) save({ start: String(message.position) });
@@ -201,7 +202,8 @@ export class Follower {
     await noteFollows(this.#store, true);
     const request = { position, entry: await entryUpTo(this.#store, position), terms: await this.#terms() };
     this.#setStatus({ position });
-    await this.#receive(client, url, request, async (message) => {
+    await sendRequest(client, request, async (message) => {
+      refuse(url, message);
       const isGroupEnd = await applier.apply(message);
       if (message.kind !== 'end' && message.kind !== 'alive') return;
       this.#advance(url, message);
@@ -223,23 +225,15 @@ export class Follower {
     this.#waiters = waiters.filter((waiter) => waiter.position > position);
     for (const waiter of waiters) if (waiter.position <= position) waiter.resolve();
   }
+}
 
-  async #receive(
-    client: LdapClient,
-    url: string,
-    request: ReplicateRequest,
-    onMessage: (message: Message) => Promise<void>,
-  ): Promise<void> {
-    await sendRequest(client, request, async (message) => {
-      if (message.kind === 'refused') throw new FollowError(url, message.refusal);
-      await onMessage(message);
-    });
-  }
+function refuse(url: string, message: Message): void {
+  if (message.kind === 'refused') throw new FollowError(url, message.refusal);
 }
 
 /** A connection that ends fails the stream, too: the error need not be seen here. */
 function acknowledge(client: LdapClient, position: bigint): void {
-  const value = text(position);
+  const value = Buffer.from(String(position));
   client.request({ op: 'extended', oid: ExtendedOid.replicated, value }).catch(() => undefined);
 }
 
@@ -247,8 +241,4 @@ function requireState(folder: string): ReplicaState {
   const state = readReplicaState(folder);
   if (!state) throw new Error(`${folder} is no replica`);
   return state;
-}
-
-function text(value: string | bigint): Buffer {
-  return Buffer.from(String(value));
 }

@@ -145,14 +145,10 @@ export class Primary {
     }
   }
 
-  async *#messages(
-    { name, connection }: Follow,
-    value: Buffer | undefined,
-    signal: AbortSignal,
-  ): AsyncGenerator<Buffer> {
+  async *#messages(from: Follow, value: Buffer | undefined, signal: AbortSignal): AsyncGenerator<Buffer> {
     const request = parseRequest(value);
     const { position, terms, copy, ask, entries } = request;
-    await this.#noteTerm(name, terms, request.urls, (await readHistory(this.#store)).terms);
+    await this.#noteTerm(from.name, terms, request.urls, (await readHistory(this.#store)).terms);
     if (entries) {
       yield* sendTouched(this.#store, entries);
       return;
@@ -169,7 +165,7 @@ export class Primary {
     }
     const until = AbortSignal.any([signal, this.#closing.signal]);
     if (copy) yield* this.#copy(copy, until);
-    else yield* this.#follow({ name, connection }, position, until);
+    else yield* this.#follow(from, position, until);
   }
 
   async #refusal(request: ReplicateRequest): Promise<Refusal | undefined> {

@@ -212,7 +212,8 @@ for (const engine of ENGINES) {
       await store.createTable(indexTable('2.5.4.12'));
       await partition.buildIndexes();
       expect((await store.tables()).map(({ name }) => name)).to.not.include(indexTable('2.5.4.12').name);
-      expect(await store.get(META_TABLE.name, BUILD_KEY)).to.equal(undefined);
+      const row = await store.get(META_TABLE.name, BUILD_KEY);
+      expect(row?.toString('latin1') ?? '').to.not.include('2.5.4.12:');
     });
 
     it('an index whose table could not be dropped is out of use, says so, and can be dropped or added at once', async () => {

@@ -178,7 +178,8 @@ export async function dropIndex(context: WriteContext, attribute: string, onlyMa
 async function finishDrop(context: WriteContext, oid: string, claim: Buffer): Promise<void> {
   await underClaim(context, oid, claim, () => context.store.dropTable(indexTable(oid).name));
   // The guard fails if another process has taken over the claim. That process then finishes the work.
-  const step = { ...claimedStep(oid, claim), delete: [{ family: 0, qualifier: claimQualifier(oid) }] };
+  const names = [claimQualifier(oid), birthQualifier(oid)].map((qualifier) => ({ family: 0, qualifier }));
+  const step = { ...claimedStep(oid, claim), delete: names };
   await guardsHold(context.store.commit({ steps: [step], decisive: 0 }));
 }
 
