@@ -5,6 +5,7 @@ import type { Partition } from '../partition/index.js';
 import { hashPolicyOf } from '../server/passwords/hash-policy.js';
 import type { Config } from '../server/settings/index.js';
 import { appendAuditRecord } from './audit-record.js';
+import { nameAt } from './backup/manifest.js';
 import { pluralize } from './exit.js';
 
 type Audit = (record: string) => void | Promise<void>;
@@ -14,16 +15,38 @@ const POLL_MS = 1000;
 /** Seconds without a heartbeat after which the files of another process are taken over. */
 const LEASE_SECONDS = 60;
 
-/** `audit`: appends what the drop folder changes to the audit log; to that of `config` unless given. */
+/** `settingsFile` goes into backups. `audit`: appends what the drop folder changes to the audit log; to that of `config` unless given. */
 export function listJobs(
   partition: Partition,
   config: Config,
   log: DropFolderLog,
+  settingsFile?: string,
   audit: Audit = (record) => void appendAuditRecord(config.auditLog, record, (message) => log.error(message)),
 ): Job[] {
   const { folder } = config.dropfolder;
   const jobs = standardJobs(partition, config);
-  return folder === undefined ? jobs : [...jobs, dropFolderJob(folder, partition, config, log, audit)];
+  if (folder !== undefined) jobs.push(dropFolderJob(folder, partition, config, log, audit));
+  if (config.backup.folder !== undefined) jobs.push(backupJob(config.backup.folder, partition, config, settingsFile));
+  return jobs;
+}
+
+function backupJob(folder: string, { store }: Partition, config: Config, settingsFile: string | undefined): Job {
+  const { days } = config.backup;
+  return {
+    name: 'backup',
+    description: `makes a backup in ${folder}, and keeps those of ${pluralize(days, 'day')}`,
+    schedule: config.jobs.backup.schedule,
+    async run(run) {
+      // Loaded on demand: few commands make backups.
+      const { makeBackup, removeOld } = await import('./backup/backup.js');
+      const source = { store, address: config.store ?? config.data ?? '', settingsFile };
+      const to = join(folder, nameAt(Date.now()));
+      const { tables } = await runWithSignal(run, () => makeBackup(source, to, false));
+      const { length } = removeOld(folder, days);
+      const entries = pluralize(tables.master?.rows ?? 0, 'entry', 'entries');
+      return `${to} made and read, ${entries}; ${pluralize(length, 'backup')} there`;
+    },
+  };
 }
 
 function dropFolderJob(folder: string, partition: Partition, config: Config, log: DropFolderLog, audit: Audit): Job {

@@ -24,11 +24,11 @@ export class Maintenance {
   #isStopped = false;
   #hasWarnedOfSchema = false;
 
-  constructor(partition: Partition, config: Config, log: Logger, everyMs = INTERVAL_MS) {
+  constructor(partition: Partition, config: Config, log: Logger, everyMs = INTERVAL_MS, settingsFile?: string) {
     this.#partition = partition;
     this.#log = log;
     this.#intervalMs = everyMs;
-    this.#scheduler = new Scheduler(partition.store, () => listJobs(partition, config, log), {
+    this.#scheduler = new Scheduler(partition.store, () => listJobs(partition, config, log, settingsFile), {
       logResult: (job, result, ms) => this.#log.info({ job, ms: Math.round(ms) }, result),
       logFailure: (job, error) => this.#logFailure(job, error, 'a job failed'),
     });

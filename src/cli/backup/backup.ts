@@ -10,7 +10,7 @@ import {
   renameSync,
   rmSync,
 } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { trimChanges } from '../../partition/feed/history.js';
 import { Applier } from '../../replica/applier.js';
 import { Group } from '../../replica/group.js';
@@ -23,7 +23,16 @@ import { LOG_TABLE } from '../../store/log.js';
 import { counterBytes } from '../../store/row.js';
 import { copyDirectory } from '../copy/copier.js';
 import { CliError } from '../exit.js';
-import { DATA_FILE, type Manifest, type OnRows, readManifest, sumBackup, writeManifest } from './manifest.js';
+import {
+  backupNames,
+  DATA_FILE,
+  type Manifest,
+  nameAt,
+  type OnRows,
+  readManifest,
+  sumBackup,
+  writeManifest,
+} from './manifest.js';
 
 export const SETTINGS_FILE = 'settings.yaml';
 
@@ -173,16 +182,9 @@ export function copyData(backup: string, folder: string): void {
 
 /** Removes the backups of a folder that are older than `days`, but the newest. Returns the names that it keeps. */
 export function removeOld(folder: string, days: number): string[] {
-  const names = readdirSync(folder)
-    .filter((name) => /^\d{8}T\d{6}Z$/.test(name))
-    .sort();
+  const names = backupNames(folder);
   const oldest = nameAt(Date.now() - days * 86_400_000);
   const old = names.slice(0, -1).filter((name) => name < oldest);
   for (const name of old) rmSync(join(folder, name), { recursive: true });
-  return names.filter((name) => !old.includes(name)).map((name) => basename(name));
-}
-
-/** The name of a backup of a time, milliseconds since 1970. */
-export function nameAt(ms: number): string {
-  return `${new Date(ms).toISOString().slice(0, 19).replaceAll(/[-:]/g, '')}Z`;
+  return names.filter((name) => !old.includes(name));
 }

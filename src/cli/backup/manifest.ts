@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { createReadStream, readFileSync } from 'node:fs';
+import { createReadStream, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { copyMessages } from '../../replica/sender.js';
@@ -107,4 +107,26 @@ export async function verifyBackup(folder: string, onRows?: OnRows): Promise<str
     findings.push(describeError(error));
   }
   return findings;
+}
+
+/** A folder of backups has one folder for each, named for its time. */
+const BACKUP_NAME = /^\d{8}T\d{6}Z$/;
+
+/** Returns the names of the backups in a folder, the oldest first. */
+export function backupNames(folder: string): string[] {
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder)
+    .filter((name) => BACKUP_NAME.test(name))
+    .sort();
+}
+
+/** The name of a backup of a time, milliseconds since 1970. */
+export function nameAt(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19).replaceAll(/[-:]/g, '')}Z`;
+}
+
+/** Returns the newest whole backup in a folder. */
+export function newestBackup(folder: string): { readonly folder: string; readonly time: string } | undefined {
+  const name = backupNames(folder).findLast((one) => existsSync(join(folder, one, MANIFEST_FILE)));
+  return name === undefined ? undefined : { folder: join(folder, name), time: readManifest(join(folder, name)).time };
 }

@@ -1,7 +1,15 @@
 import type { Command } from 'commander';
 import { addSettingFlags } from '../config/index.js';
 import { checkCertificate } from '../doctor/certificates.js';
-import { checkAdministrator, checkClock, checkIndexes, checkSchema, checkStore } from '../doctor/directory.js';
+import {
+  checkAdministrator,
+  checkBackup,
+  checkClock,
+  checkHistory,
+  checkIndexes,
+  checkSchema,
+  checkStore,
+} from '../doctor/directory.js';
 import { type Finding, fault } from '../doctor/finding.js';
 import { checkDisk, checkFiles, checkMemory, checkPermissions } from '../doctor/machine.js';
 import { checkNamedFiles } from '../doctor/named-files.js';
@@ -36,6 +44,8 @@ const DIRECTORY_CHECKS = {
   administrator: checkAdministrator,
   clock: checkClock,
   indexes: checkIndexes,
+  backup: checkBackup,
+  history: checkHistory,
 };
 
 type Report = (Finding & { readonly check: string })[];

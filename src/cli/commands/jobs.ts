@@ -26,14 +26,14 @@ When a job starts, and what it does, is set in the configuration of the servers 
 function findJob(jobs: readonly Job[], name: string): Job {
   const job = jobs.find((one) => one.name === name);
   if (job) return job;
-  const setting = { dropfolder: 'dropfolder.folder', indexes: 'indexes.auto: make' }[name];
+  const setting = { backup: 'backup.folder', dropfolder: 'dropfolder.folder', indexes: 'indexes.auto: make' }[name];
   const remedy = setting ? `; ${setting} in the configuration makes it (--config)` : '';
   throw new UsageError(`there is no job '${name}'; the jobs are ${jobs.map((one) => one.name).join(', ')}${remedy}`);
 }
 
 async function list(settings: Settings): Promise<void> {
   await withDirectory(settings, { readOnly: true }, async ({ partition }) => {
-    for (const job of listJobs(partition, settings.config, createLog(settings.config))) {
+    for (const job of listJobs(partition, settings.config, createLog(settings.config), settings.file)) {
       const row = await readJob(partition.store, job.name);
       const lines = [
         `schedule  ${job.schedule}`,
@@ -82,7 +82,7 @@ export function addJobs(program: Command): void {
       const { config } = settings;
       const audit = new CommandAuditLog(config).append;
       return withDirectory(settings, {}, ({ partition }) =>
-        runJob(partition, findJob(listJobs(partition, config, createLog(config), audit), name)),
+        runJob(partition, findJob(listJobs(partition, config, createLog(config), settings.file, audit), name)),
       );
     });
   addCommand('disable', 'keep servers from starting the job by themselves')

@@ -143,7 +143,7 @@ export async function serve(
   let maintenance: Maintenance | undefined;
   const setUpkeep = async (isOn: boolean): Promise<void> => {
     await maintenance?.stop();
-    maintenance = isOn ? new Maintenance(partition, settings.config, log) : undefined;
+    maintenance = isOn ? new Maintenance(partition, settings.config, log, undefined, settings.file) : undefined;
     maintenance?.start();
   };
   const roles = new RoleKeeper(

@@ -374,10 +374,23 @@ export const settings = {
     help: 'When an index is made with `indexes.auto: make`, as `jobs.purge.schedule`: one each time.',
   },
 
+  'jobs.backup.schedule': {
+    ...schedule('7 1 * * *'),
+    help: 'When a backup is made in `backup.folder`, as `jobs.purge.schedule`.',
+  },
   'jobs.dropfolder.schedule': {
     ...schedule('* * * * *'),
     help: 'When the files of `dropfolder.folder` are applied, as `jobs.purge.schedule`.',
   },
+  'backup.folder': {
+    ...path('next run'),
+    help: 'Folder in which job `backup` makes a backup at each run, named for its time (docs/operations.md).',
+  },
+  'backup.days': {
+    ...days(7, { min: 1, max: 36_500 }, 'next run'),
+    help: 'How long backups in `backup.folder` are kept. The newest one stays.',
+  },
+
   'dropfolder.folder': {
     ...path('next run'),
     help: 'Folder into which LDIF and CSV files are dropped, which job `dropfolder` applies (docs/dropfolder.md).',
