@@ -15,7 +15,10 @@ const POLL_MS = 1000;
 /** Seconds without a heartbeat after which the files of another process are taken over. */
 const LEASE_SECONDS = 60;
 
-/** `settingsFile` goes into backups. `audit`: appends what the drop folder changes to the audit log; to that of `config` unless given. */
+/**
+ * `settingsFile` goes into backups. `audit`: appends what the drop folder changes to the audit log; to that of `config`
+ * unless given.
+ */
 export function listJobs(
   partition: Partition,
   config: Config,
