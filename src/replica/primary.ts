@@ -16,8 +16,6 @@ const CHECK_MS = 2000;
 /** How long a primary holds writes for a hand-over, in ms; the second step needs so much of it. */
 const HOLD_MS = 8000;
 const HOLD_MARGIN_MS = 1000;
-/** For so long after a client has waited for a replica others are expected to do so, in ms. */
-const AWAITED_MS = 1000;
 /** A primary that never followed another. */
 const NO_STATE: ReplicaState = { of: [], name: '', passwordFile: '' };
 
@@ -88,8 +86,6 @@ export class Primary {
   readonly #closing = new AbortController();
   /** Called when a replica begins to follow while another connection follows with its name. */
   onSharedName: ((name: string) => void) | undefined;
-  /** When somebody asked last for a position to wait for, by `performance.now()`. */
-  #awaitedAt = Number.NEGATIVE_INFINITY;
 
   constructor(store: Store) {
     this.#store = store;
@@ -107,12 +103,8 @@ export class Primary {
     throw new LdapError('insufficientAccessRights', `${name} may follow no longer, or has another password`);
   }
 
-  /**
-   * Returns the number of the last entry of the log, with all changes that were made before the call, for a caller that
-   * waits until replicas have it. Changes are sent at once for a while.
-   */
+  /** Returns the number of the last entry of the log, with all changes that were made before the call. */
   position(): Promise<bigint> {
-    this.#awaitedAt = performance.now();
     this.#store.renewReads?.();
     return lastEntry(this.#store);
   }
@@ -265,9 +257,8 @@ export class Primary {
     const status = { name, position: String(position), isConnected: true, seenAt: Date.now() };
     if (this.#forgetEnded(name)) this.onSharedName?.(name);
     this.#followers.set(connection, status);
-    const isAwaited = (): boolean => performance.now() - this.#awaitedAt < AWAITED_MS;
     try {
-      yield* sendChanges(this.#store, position, { signal: until, isAwaited });
+      yield* sendChanges(this.#store, position, until);
     } finally {
       this.#followers.set(connection, { ...(this.#followers.get(connection) ?? status), isConnected: false });
       if (this.followers().some((one) => one.name === name && one.isConnected)) this.#forgetEnded(name);

@@ -19,8 +19,6 @@ const CELLS_PER_ROW = 16;
 /** Time between two looks at the log: it doubles from the first to the second while nothing changes, in ms. */
 const SHORTEST_WAIT_MS = 2;
 const LONGEST_WAIT_MS = 20;
-/** While nobody waits for acknowledgements, changes are gathered for so long after a group, in ms. */
-const GATHER_MS = 20;
 /** An idle stream says this often that it is alive, in ms. */
 const ALIVE_MS = 2000;
 
@@ -115,18 +113,8 @@ async function readSeparate(reader: Reader, table: string, key: Buffer, names: T
   return packRow(cells);
 }
 
-export interface FollowOptions {
-  readonly signal: AbortSignal;
-  /** Whether somebody waits until the replica has the changes. */
-  readonly isAwaited: () => boolean;
-}
-
 /** Yields the messages that bring a replica from `position` on, and keep it there, until `signal` is aborted. */
-export async function* sendChanges(
-  store: Store,
-  position: bigint,
-  { signal, isAwaited }: FollowOptions,
-): AsyncGenerator<Buffer> {
+export async function* sendChanges(store: Store, position: bigint, signal: AbortSignal): AsyncGenerator<Buffer> {
   let sent = position;
   /** All entries up to here are sent; on HBase numbers have gaps. */
   let seen = position;
@@ -163,7 +151,6 @@ export async function* sendChanges(
     }
     seen = last;
     if (sent > seen) seen = sent;
-    if (!isAwaited()) await delay(GATHER_MS, undefined, { signal }).catch(() => undefined);
   }
 }
 

@@ -126,11 +126,10 @@ for (const engine of ENGINES.filter((name) => name !== 'delayed')) {
           if (round === 5) await source.createTable({ ...INDEX, name: 'new' });
           if (round === 8) await source.dropTable('new');
           const controller = new AbortController();
-          const options = { signal: controller.signal, isAwaited: () => true };
           // The last change of a round is seen before the stream ends.
           const last = await lastNumber(source, LOG_TABLE.name);
           const stream = new Applier(target);
-          for await (const bytesOfMessage of sendChanges(source, position, options)) {
+          for await (const bytesOfMessage of sendChanges(source, position, controller.signal)) {
             const message = decodeMessage(bytesOfMessage);
             const isEnd = await stream.apply(message);
             if (isEnd && 'position' in message) position = message.position;

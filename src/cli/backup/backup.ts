@@ -134,7 +134,7 @@ async function follow(source: Store, applier: Applier, position: bigint): Promis
   const last = await lastEntry(source);
   if (last <= position) return;
   const end = new AbortController();
-  for await (const bytes of sendChanges(source, position, { signal: end.signal, isAwaited: () => true })) {
+  for await (const bytes of sendChanges(source, position, end.signal)) {
     const message = decodeMessage(bytes);
     if (message.kind === 'refused') throw new CliError(message.refusal.text);
     if ((await applier.apply(message)) && message.kind === 'end' && message.position >= last) return;
