@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { encodeRequest } from '../../dist/src/protocol/encode-request.js';
+import { encodeRequest } from '../../dist/src/protocol/encode.js';
 import { PEOPLE } from '../../dist/test/cli/rowan.js';
 import { personAttributes } from '../../dist/test/server/directory.js';
 import { Arena, userDn } from '../../dist/test/server/fairness/arena.js';

@@ -5,7 +5,7 @@
  */
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { encodeRequest } from '../../dist/src/protocol/encode-request.js';
+import { encodeRequest } from '../../dist/src/protocol/encode.js';
 import { Framer } from '../../dist/src/protocol/framing.js';
 import { searchRequest, simpleBind } from '../../dist/test/server/raw-client.js';
 import { syncRequest } from '../../dist/test/server/sync-consumer.js';
