@@ -43,6 +43,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   deleted: async () => (await import('./commands/deleted.js')).addDeletedCommands,
   jobs: async () => (await import('./commands/jobs.js')).addJobs,
   changes: async () => (await import('./commands/changes.js')).addChanges,
+  history: async () => (await import('./commands/history.js')).addHistory,
   explain: async () => (await import('./commands/explain.js')).addExplain,
   passwd: async () => (await import('./commands/passwd.js')).addPasswd,
   account: async () => (await import('./commands/account.js')).addAccount,

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { isAtOrBelow } from '../../access/requester.js';
-import { formatChange } from '../../ldif/index.js';
+import { formatChange, type LdifChange } from '../../ldif/index.js';
 import { ChangeReader, type NumberedChange, timeMs } from '../../partition/feed/change-reader.js';
 import { type Partition, uuidText } from '../../partition/index.js';
 import { changeLines, tellChange } from '../../server/virtual/change-ldif.js';
@@ -42,21 +42,22 @@ async function* changesOf(partition: Partition, { follow, from }: ChangesOptions
   }
 }
 
-async function formatOf(
-  partition: Partition,
+/** Formats a change record with what it did. `remarks`: comment lines. */
+export function formatRecord(
   record: NumberedChange,
+  { changes, remarks }: { readonly changes: readonly LdifChange[]; readonly remarks: string },
   format: ChangesOptions['format'],
-): Promise<Buffer> {
+): Buffer {
   const { number, op, id, dn, newDn, writerDn: by, csn, attributes } = record;
   const time = new Date(timeMs(record)).toISOString();
-  const { change, remarks } = await tellChange(partition, record);
   if (format === 'ldif') {
     const head = `# change ${number}, ${time}, by ${JSON.stringify(by)}\n${remarks}`;
-    return Buffer.concat([Buffer.from(head), formatChange(change)]);
+    const nothing = Buffer.from(`# ${op} ${JSON.stringify(dn.toString())}\n\n`);
+    return Buffer.concat([Buffer.from(head), ...(changes.length > 0 ? changes.map(formatChange) : [nothing])]);
   }
   const names = { dn: dn.toString(), newDn: newDn?.toString(), by, attributes };
   const fields = { number: Number(number), time, op, entryUUID: uuidText(id), csn: String(csn), ...names };
-  return Buffer.from(`${JSON.stringify({ ...fields, changes: changeLines(change) })}\n`);
+  return Buffer.from(`${JSON.stringify({ ...fields, changes: changes.map(changeLines).join('') })}\n`);
 }
 
 function parseNumber(text: string): number {
@@ -77,7 +78,8 @@ export function addChanges(program: Command): void {
           dn !== undefined && (base === undefined || isAtOrBelow(schema.parseDnBytes(dn), base));
         for await (const record of changesOf(partition, options)) {
           if (!isBelow(record.dn) && !isBelow(record.newDn)) continue;
-          const text = await formatOf(partition, record, options.format);
+          const { change, remarks } = await tellChange(partition, record);
+          const text = formatRecord(record, { changes: [change], remarks }, options.format);
           if (!process.stdout.write(text)) await new Promise((resolve) => process.stdout.once('drain', resolve));
         }
       }),

@@ -30,7 +30,7 @@ export function parseDays(text: string): number {
 }
 
 /** Returns an entryUUID as such, and a DN as it is. */
-function parseName(text: string): Buffer | string {
+export function parseName(text: string): Buffer | string {
   try {
     return parseUuid(text);
   } catch (error) {

@@ -38,6 +38,8 @@ export interface ChangeStep {
 export class FormerRows {
   readonly #store: Store;
   readonly #atMs: number;
+  /** entryUUIDs, Latin-1, of the entries whose changes are kept in memory; undefined: of all. */
+  readonly #onlyIds: ReadonlySet<string> | undefined;
   readonly #changesById = new Map<string, NumberedChange[]>();
   readonly #rowsById = new Map<string, Buffer | undefined>();
   #count = 0;
@@ -46,9 +48,10 @@ export class FormerRows {
   /** DNs, UTF-8, of entries that were deleted since the moment, and whose values are not kept any more. */
   readonly lostNames: Buffer[] = [];
 
-  private constructor(store: Store, atMs: number) {
+  private constructor(store: Store, atMs: number, onlyIds?: ReadonlySet<string>) {
     this.#store = store;
     this.#atMs = atMs;
+    this.#onlyIds = onlyIds;
   }
 
   /**
@@ -62,6 +65,13 @@ export class FormerRows {
       const since = Number.isFinite(oldestMs) ? new Date(oldestMs).toISOString() : 'now';
       throw new LdapError('unwillingToPerform', `change records are kept since ${since}; ask for a later time`);
     }
+    return rows;
+  }
+
+  /** Like `open`, for some entries: reads their change records since the moment, or since the first that is kept. */
+  static async openKept(store: Store, ids: readonly Buffer[], atMs = Number.NEGATIVE_INFINITY): Promise<FormerRows> {
+    const rows = new FormerRows(store, atMs, new Set(ids.map((id) => id.toString('latin1'))));
+    await rows.#readChanges();
     return rows;
   }
 
@@ -82,9 +92,10 @@ export class FormerRows {
   }
 
   #add(record: NumberedChange): void {
+    const id = record.id.toString('latin1');
+    if (this.#onlyIds?.has(id) === false) return;
     if (++this.#count > MAX_CHANGES)
       throw new LdapError('adminLimitExceeded', `there are more than ${MAX_CHANGES} changes since that time`);
-    const id = record.id.toString('latin1');
     const changes = this.#changesById.get(id);
     if (changes) changes.push(record);
     else this.#changesById.set(id, [record]);
