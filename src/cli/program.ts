@@ -44,6 +44,8 @@ const COMMANDS: Readonly<Record<string, () => Promise<AddCommand>>> = {
   jobs: async () => (await import('./commands/jobs.js')).addJobs,
   changes: async () => (await import('./commands/changes.js')).addChanges,
   history: async () => (await import('./commands/history.js')).addHistory,
+  diff: async () => (await import('./commands/history.js')).addDiff,
+  undo: async () => (await import('./commands/history.js')).addUndo,
   explain: async () => (await import('./commands/explain.js')).addExplain,
   passwd: async () => (await import('./commands/passwd.js')).addPasswd,
   account: async () => (await import('./commands/account.js')).addAccount,

@@ -37,3 +37,16 @@ export interface Modification {
   readonly operation: 'add' | 'delete' | 'replace' | 'increment';
   readonly attribute: PartialAttribute;
 }
+
+/** A change of an entry, of the kinds of LDIF change records (RFC 2849). `modrdn` stands for `moddn`, too. */
+export type EntryChange = { readonly dn: string } & (
+  | { readonly kind: 'add'; readonly attributes: readonly PartialAttribute[] }
+  | { readonly kind: 'delete' }
+  | { readonly kind: 'modify'; readonly changes: readonly Modification[] }
+  | {
+      readonly kind: 'modrdn';
+      readonly newRdn: string;
+      readonly deleteOldRdn: boolean;
+      readonly newSuperior: string | undefined;
+    }
+);

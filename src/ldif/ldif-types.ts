@@ -1,4 +1,4 @@
-import type { Modification, PartialAttribute } from '../ldap/ldap-types.js';
+import type { EntryChange, PartialAttribute } from '../ldap/ldap-types.js';
 
 /** A `control:` line (RFC 2849, ldif-change-record). */
 export interface LdifControl {
@@ -38,36 +38,12 @@ export interface LdifContent extends RecordWithDn {
   readonly attributes: readonly PartialAttribute[];
 }
 
-export interface LdifAdd extends ChangeBase {
-  readonly kind: 'add';
-  readonly attributes: readonly PartialAttribute[];
-}
-
-export interface LdifDelete extends ChangeBase {
-  readonly kind: 'delete';
-}
-
-export interface LdifModify extends ChangeBase {
-  readonly kind: 'modify';
-  readonly changes: readonly Modification[];
-}
-
-/** `changetype: modrdn` or `moddn`. */
-export interface LdifRename extends ChangeBase {
-  readonly kind: 'modrdn';
-  readonly newRdn: string;
-  readonly deleteOldRdn: boolean;
-  readonly newSuperior: string | undefined;
-}
-
-type PositionOfChange = 'line' | 'offset' | 'text' | 'detachedValues' | 'controls';
-
 /** A change without its controls and its place in a file. */
-export type LdifChange =
-  | Omit<LdifAdd, PositionOfChange>
-  | Omit<LdifDelete, PositionOfChange>
-  | Omit<LdifModify, PositionOfChange>
-  | Omit<LdifRename, PositionOfChange>;
+export type LdifChange = EntryChange;
+export type LdifAdd = ChangeBase & Extract<EntryChange, { kind: 'add' }>;
+export type LdifDelete = ChangeBase & Extract<EntryChange, { kind: 'delete' }>;
+export type LdifModify = ChangeBase & Extract<EntryChange, { kind: 'modify' }>;
+export type LdifRename = ChangeBase & Extract<EntryChange, { kind: 'modrdn' }>;
 
 /** A record that is not valid LDIF. Reading continues after the record. */
 export interface LdifFailure extends RecordPosition {

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { expect } from 'chai';
 import { ADA, ADMIN, PEOPLE, rowan, rowanDoes, Sandbox, SUFFIX } from './rowan.js';
 
@@ -104,4 +105,106 @@ describe('rowan history, diff and undo', () => {
     ]);
     expect(await command('history', ADA)).to.include(`dn: ${ADA}\nchangetype: add\n`);
   });
+
+  it('diff writes what brings the entry from one time to another, and ends with 1; with 0 where there is nothing', async () => {
+    const { time } = JSON.parse((await command('history', LIND, '--format', 'json')).split('\n')[0]!) as {
+      time: string;
+    };
+    const gone = await rowan(['diff', LIND, '--from', time, '--data', sandbox.data]);
+    expect(gone).to.deep.equal({ code: 2, stdout: '', stderr: gone.stderr });
+    expect(gone.stderr).to.match(/^rowan: the entry, or one above it, was deleted since and is purged/);
+
+    const from = new Date().toISOString();
+    await change(
+      `dn: ${ADA}\nchangetype: modify\nreplace: title\ntitle: boss\n-\nreplace: userPassword\nuserPassword: words\n-\n`,
+    );
+    const changed = await rowan(['diff', ADA, '--from', from, '--data', sandbox.data]);
+    expect([changed.code, changed.stderr]).to.deep.equal([1, '']);
+    expect(changed.stdout).to.match(
+      new RegExp(
+        `^# left out: userPassword, secret\ndn: ${ADA}\nchangetype: modify\n(delete: title\ntitle: .*\n-\n)?add: title\ntitle: boss\n-\n\n$`,
+      ),
+    );
+    expect(await command('diff', ADA, '--from', new Date().toISOString())).to.equal('');
+    for (const [args, text] of [
+      [['--from', '2026-11-28T12:00Z', '--to', '2026-11-27T12:00Z'], "rowan: '--from' is later than '--to'\n"],
+      [['--from', '2020-01-01T00:00Z'], /^rowan: change records are kept since 20/],
+    ] as const) {
+      const { code, stderr } = await rowan(['diff', ADA, ...args, '--data', sandbox.data]);
+      expect(code, stderr).to.equal(2);
+      expect(stderr).to.match(typeof text === 'string' ? new RegExp(`^${text}$`) : text);
+    }
+  });
+
+  it('undo brings back what changes did, beside a server, and is in its audit log; --dry-run only writes LDIF', async () => {
+    const audit = sandbox.path('audit.ldif');
+    await sandbox.serve(['--audit-log-output', audit]);
+    const before = await command('export');
+    const start = (await lastNumber()) + 1;
+    await change(LIFE.slice(0, LIFE.indexOf('\ndn:')));
+    await change(
+      `dn: ${ADA}\nchangetype: modify\nreplace: title\ntitle: chief\n-\nadd: carLicense\ncarLicense: KI-X 1\n-\n`,
+    );
+    await change(`dn: ${ADA}\nchangetype: modrdn\nnewrdn: uid=lovelace\ndeleteoldrdn: 1\nnewsuperior: ${SUFFIX}\n`);
+    await change(`dn: uid=grace,${PEOPLE}\nchangetype: delete\n`);
+    const after = await command('export');
+    // References that follow are changes of the server's own.
+    const made = (await command('changes', '--from', String(start), '--format', 'json')).trim().split('\n');
+    const numbers = made.flatMap((line) => {
+      const { number, by } = JSON.parse(line) as { number: number; by: string };
+      return by === '' ? [] : [String(number)];
+    });
+    expect(numbers.length).to.equal(4);
+
+    const refused = await rowan(['undo', numbers[1]!, numbers[0]!, '99999', '--data', sandbox.data]);
+    expect([refused.code, refused.stdout, refused.stderr]).to.deep.equal([
+      1,
+      '',
+      'rowan: change 99999 is not kept; see "rowan changes" (noSuchObject)\n',
+    ]);
+    const text = await command('undo', ...numbers, '--dry-run');
+    expect(await command('export')).to.equal(after);
+    const records = text.split('\n\n');
+    expect(records[0]).to.match(new RegExp(`^# undoes change ${numbers[3]}\ndn: uid=grace,.*\nchangetype: add\n`));
+    expect(records[1]).to.equal(
+      `# undoes change ${numbers[2]}\ndn: uid=lovelace,${SUFFIX}\nchangetype: modrdn\nnewrdn: uid=ada\ndeleteoldrdn: 1\nnewsuperior: ${PEOPLE}`,
+    );
+    expect(records[2]).to.match(
+      /changetype: modify\ndelete: carLicense\n.*\n-\ndelete: title\ntitle: chief\n-\nadd: title\ntitle: boss\n-$/,
+    );
+    expect(records[3]).to.equal(`# undoes change ${numbers[0]}\ndn: uid=ann,${PEOPLE}\nchangetype: delete`);
+
+    expect(await command('undo', ...numbers)).to.equal(text);
+    expect(sorted(await command('export'))).to.deep.equal(sorted(before));
+    expect(readFileSync(audit, 'utf8')).to.match(new RegExp(`rowan undo ${numbers.join(' ')}`));
+    expect(readFileSync(audit, 'utf8')).to.not.match(/rowan (history|diff) /);
+  });
+
+  it('undo changes nothing where the directory refuses a part of it', async () => {
+    await change(`dn: ou=new,${SUFFIX}\nchangetype: add\nobjectClass: organizationalUnit\nou: new\n`);
+    await change(`dn: ${ADA}\nchangetype: modify\nreplace: title\ntitle: chief\n-\n`);
+    await change(`dn: uid=sub,ou=new,${SUFFIX}\nchangetype: add\nobjectClass: account\nuid: sub\n`);
+    const numberOf = async (dn: string): Promise<string> => {
+      const last = (await command('history', dn, '--format', 'json')).trim().split('\n').at(-1)!;
+      return String((JSON.parse(last) as { number: number }).number);
+    };
+    const [added, changed] = [await numberOf(`ou=new,${SUFFIX}`), await numberOf(ADA)];
+    const { code, stderr } = await rowan(['undo', added, changed, '--data', sandbox.data]);
+    expect([code, stderr]).to.deep.equal([
+      1,
+      `rowan: change ${added} cannot be undone: right below the entry there are others; delete them first (notAllowedOnNonLeaf)\n`,
+    ]);
+    expect(await numberOf(ADA)).to.equal(changed);
+    expect(await command('search', '(title=chief)')).to.contain(`dn: ${ADA}`);
+  });
 });
+
+/** The entries of LDIF without what each write changes. */
+function sorted(ldif: string): string[] {
+  const lines = ldif.split('\n').filter((line) => !/^(entryCSN|modifyTimestamp|modifiersName): /.test(line));
+  return lines
+    .join('\n')
+    .split('\n\n')
+    .map((entry) => entry.split('\n').sort().join('\n'))
+    .sort();
+}

@@ -4,8 +4,8 @@ import { formatChange, type LdifChange } from '../../ldif/index.js';
 import { ChangeReader, type NumberedChange, timeMs } from '../../partition/feed/change-reader.js';
 import { type Partition, uuidText } from '../../partition/index.js';
 import { changeLines, tellChange } from '../../server/virtual/change-ldif.js';
-import { parseDnArgument, withDirectory } from '../open-directory.js';
-import { directoryCommand, resolveSettings } from '../options.js';
+import { directoryAction, parseDnArgument } from '../open-directory.js';
+import { directoryCommand } from '../options.js';
 
 const EXAMPLES = `
 Examples:
@@ -19,10 +19,12 @@ Examples:
 Values are those that the entries have now. Secrets and values over 64 KiB are left out.
 `;
 
+export type Format = 'ldif' | 'json';
+
 interface ChangesOptions {
   readonly follow?: boolean;
   readonly base?: string;
-  readonly format: 'ldif' | 'json';
+  readonly format: Format;
   readonly from: number;
 }
 
@@ -43,11 +45,7 @@ async function* changesOf(partition: Partition, { follow, from }: ChangesOptions
 }
 
 /** Formats a change record with what it did. `remarks`: comment lines. */
-export function formatRecord(
-  record: NumberedChange,
-  { changes, remarks }: { readonly changes: readonly LdifChange[]; readonly remarks: string },
-  format: ChangesOptions['format'],
-): Buffer {
+export function formatRecord(record: NumberedChange, changes: LdifChange[], remarks: string, format: Format): Buffer {
   const { number, op, id, dn, newDn, writerDn: by, csn, attributes } = record;
   const time = new Date(timeMs(record)).toISOString();
   if (format === 'ldif') {
@@ -60,7 +58,7 @@ export function formatRecord(
   return Buffer.from(`${JSON.stringify({ ...fields, changes: changes.map(changeLines).join('') })}\n`);
 }
 
-function parseNumber(text: string): number {
+export function parseNumber(text: string): number {
   if (!/^[1-9]\d{0,14}$/.test(text)) throw new InvalidArgumentError('is not the number of a change, from 1');
   return Number(text);
 }
@@ -71,15 +69,15 @@ export function addChanges(program: Command): void {
     .option('--base <dn>', 'only changes of this entry and those below it')
     .addOption(new Option('--format <format>', 'LDIF or JSON lines').choices(['ldif', 'json']).default('ldif'))
     .option('--from <number>', 'begin with the change of this number', parseNumber, 1)
-    .action((options: ChangesOptions, command: Command) =>
-      withDirectory(resolveSettings(command), { readOnly: true }, async ({ partition, schema }) => {
+    .action(
+      directoryAction({ readOnly: true }, async ({ partition, schema }, options: ChangesOptions) => {
         const base = options.base === undefined ? undefined : parseDnArgument(schema, options.base);
         const isBelow = (dn: Buffer | undefined): boolean =>
           dn !== undefined && (base === undefined || isAtOrBelow(schema.parseDnBytes(dn), base));
         for await (const record of changesOf(partition, options)) {
           if (!isBelow(record.dn) && !isBelow(record.newDn)) continue;
           const { change, remarks } = await tellChange(partition, record);
-          const text = formatRecord(record, { changes: [change], remarks }, options.format);
+          const text = formatRecord(record, [change], remarks, options.format);
           if (!process.stdout.write(text)) await new Promise((resolve) => process.stdout.once('drain', resolve));
         }
       }),

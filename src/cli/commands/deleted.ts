@@ -1,8 +1,9 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { type Partition, parseUuid, uuidText } from '../../partition/index.js';
 import { CliError, formatNumber, pluralize } from '../exit.js';
-import { rejectAsUsage, withDirectory } from '../open-directory.js';
+import { directoryAction, rejectAsUsage, withDirectory } from '../open-directory.js';
 import { commandGroup, directoryCommand, resolveSettings } from '../options.js';
+import { parseTime } from './search.js';
 
 const DAY_MS = 86_400_000;
 
@@ -58,13 +59,6 @@ async function idOf(partition: Partition, text: string, { subtree, at }: Restore
   throw new CliError(`no entry '${text}' was deleted${at === undefined ? '' : ' by then'}; see "rowan deleted list"`);
 }
 
-/** Milliseconds since 1970. */
-function parseTime(text: string): number {
-  const time = Date.parse(text);
-  if (Number.isNaN(time)) throw new InvalidArgumentError('is not a time; "rowan deleted list" shows them');
-  return time;
-}
-
 interface RestoreOptions {
   readonly subtree?: boolean;
   readonly since?: number;
@@ -101,13 +95,12 @@ export function addDeletedCommands(program: Command): void {
   const group = commandGroup(program, 'deleted', 'list, restore and purge deleted entries', EXAMPLES);
 
   directoryCommand(group, 'list', 'show deleted entries that can be restored', EXAMPLES).action(
-    (_options: object, command: Command) =>
-      withDirectory(resolveSettings(command), { readOnly: true }, async ({ partition }) => {
-        for await (const entry of partition.deletedEntries()) {
-          const time = new Date(entry.time).toISOString();
-          process.stdout.write(`${uuidText(entry.id)}  ${time}  ${entry.dn}  (by ${entry.by || 'the server'})\n`);
-        }
-      }),
+    directoryAction({ readOnly: true }, async ({ partition }) => {
+      for await (const entry of partition.deletedEntries()) {
+        const time = new Date(entry.time).toISOString();
+        process.stdout.write(`${uuidText(entry.id)}  ${time}  ${entry.dn}  (by ${entry.by || 'the server'})\n`);
+      }
+    }),
   );
 
   directoryCommand(group, 'restore', 'bring a deleted entry back', EXAMPLES)

@@ -9,8 +9,8 @@ import { pluralize } from '../exit.js';
 import { AttributeSelection, readEntryAttributes } from '../export/entry-attributes.js';
 import { OutputStream } from '../export/output.js';
 import { parseFilterArgument, requireAttributes } from '../filter.js';
-import { type OpenDirectory, parseDnArgument, withDirectory } from '../open-directory.js';
-import { directoryCommand, resolveSettings } from '../options.js';
+import { directoryAction, type OpenDirectory, parseDnArgument } from '../open-directory.js';
+import { directoryCommand } from '../options.js';
 
 const EXAMPLES = `
 Examples:
@@ -68,9 +68,5 @@ export function addSearch(program: Command): void {
     .addOption(new Option('--scope <scope>', 'part of the tree').choices(['base', 'one', 'sub']).default('sub'))
     .option('--as-of <time>', 'as the directory was at this time, such as 2026-11-27T12:00Z', parseTime)
     .option('--operational', 'also entryUUID, createTimestamp and the like')
-    .action((text: string, options: SearchOptions, command: Command) =>
-      withDirectory(resolveSettings(command), { readOnly: true }, (directory) =>
-        searchEntries(directory, text, options),
-      ),
-    );
+    .action(directoryAction({ readOnly: true }, searchEntries));
 }

@@ -48,7 +48,7 @@ export class FormerRows {
   /** DNs, UTF-8, of entries that were deleted since the moment, and whose values are not kept any more. */
   readonly lostNames: Buffer[] = [];
 
-  private constructor(store: Store, atMs: number, onlyIds?: ReadonlySet<string>) {
+  private constructor(store: Store, atMs: number, onlyIds: ReadonlySet<string> | undefined) {
     this.#store = store;
     this.#atMs = atMs;
     this.#onlyIds = onlyIds;
@@ -56,27 +56,21 @@ export class FormerRows {
 
   /**
    * Reads the change records since a moment, milliseconds since 1970. Throws `unwillingToPerform` if not all are kept
-   * any more, and `adminLimitExceeded` if there are more than a million.
+   * any more, and `adminLimitExceeded` if there are more than a million. With `onlyIds`, only the records of these
+   * entries count, and those that are kept suffice.
    */
-  static async open(store: Store, atMs: number): Promise<FormerRows> {
-    const rows = new FormerRows(store, atMs);
-    const oldestMs = await rows.#readChanges();
-    if (oldestMs > atMs) {
+  static async open(store: Store, atMs: number, onlyIds?: readonly Buffer[]): Promise<FormerRows> {
+    const rows = new FormerRows(store, atMs, onlyIds && new Set(onlyIds.map((id) => id.toString('latin1'))));
+    const oldestMs = await rows.renew();
+    if (oldestMs > atMs && !onlyIds) {
       const since = Number.isFinite(oldestMs) ? new Date(oldestMs).toISOString() : 'now';
       throw new LdapError('unwillingToPerform', `change records are kept since ${since}; ask for a later time`);
     }
     return rows;
   }
 
-  /** Like `open`, for some entries: reads their change records since the moment, or since the first that is kept. */
-  static async openKept(store: Store, ids: readonly Buffer[], atMs = Number.NEGATIVE_INFINITY): Promise<FormerRows> {
-    const rows = new FormerRows(store, atMs, new Set(ids.map((id) => id.toString('latin1'))));
-    await rows.#readChanges();
-    return rows;
-  }
-
   /** Reads the records that are not known yet. Resolves with the time of the oldest one that was read. */
-  async #readChanges(): Promise<number> {
+  async renew(): Promise<number> {
     this.#store.renewReads?.();
     this.#readAtMs = Date.now();
     const settled = await this.#store.settled(CHANGES_TABLE.name);
@@ -120,11 +114,6 @@ export class FormerRows {
     return csnMicros(csnOf(row)) / 1000 >= this.#readAtMs - DISORDER_MS;
   }
 
-  /** Reads the changes since the last reading. */
-  async renew(): Promise<void> {
-    await this.#readChanges();
-  }
-
   /** Returns the row of an entry at the moment; undefined: the entry was not there. */
   async rowOf(id: Buffer): Promise<Buffer | undefined> {
     const key = id.toString('latin1');
@@ -151,7 +140,7 @@ export class FormerRows {
         ? changes[0]?.csn === csnOf(row) || (changes.length === all.length && !this.mayBeNewer(row))
         : all.length === 0 || all[0]!.op === 'delete';
       if (!isComplete && reads < MAX_READS) {
-        await this.#readChanges();
+        await this.renew();
         continue;
       }
       while (changes.length > 0 && timeMs(changes.at(-1)!) <= this.#atMs) changes.pop();
