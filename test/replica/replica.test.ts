@@ -78,11 +78,16 @@ describe('replica: a second machine', () => {
   });
 
   it('refuses commands that would change it', async () => {
-    const { code, stderr } = await rowan(['number', 'set', 'uidNumber', '1', '9', '--data', second.data]);
-    expect([code, stderr]).to.deep.equal([
-      1,
-      `rowan: this is a replica of ${first.socketUrl}: commands that change the directory run there; clients may try again\n`,
-    ]);
+    const history = await rowanDoes(['history', personDn('guessed'), '--format', 'json', '--data', second.data]);
+    const { number } = JSON.parse(history.trim().split('\n').at(-1)!) as { number: number };
+    const text = `this is a replica of ${first.socketUrl}: commands that change the directory run there; clients may try again`;
+    for (const [args, said] of [
+      [['number', 'set', 'uidNumber', '1', '9'], `rowan: ${text}\n`],
+      [['undo', String(number)], `rowan: change ${number} cannot be undone: ${text} (unavailable)\n`],
+    ] as const) {
+      const { code, stderr } = await rowan([...args, '--data', second.data]);
+      expect([code, stderr]).to.deep.equal([1, said]);
+    }
   });
 
   it('reads and binds go on while the primary is away; failed binds are handed on afterwards', async () => {

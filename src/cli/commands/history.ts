@@ -46,7 +46,7 @@ type DiffOptions = { readonly from: number; readonly to?: number };
 async function writeHistory({ partition }: OpenDirectory, name: Buffer | string, options: HistoryOptions) {
   const id = await idOf(partition, name);
   const rows = await FormerRows.open(partition.store, options.since ?? Number.NEGATIVE_INFINITY, [id]);
-  for (const step of (await rows.stepsOf(id)).steps.reverse()) {
+  for await (const step of (await rows.stepsOf(id)).steps) {
     const isLost = !step.after && step.record.op !== 'delete';
     const remarks = remarksOf(isLost ? ['all values, purged'] : hiddenValues(partition, step));
     process.stdout.write(formatRecord(step.record, changesOf(partition, step), remarks, options.format));

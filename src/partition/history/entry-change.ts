@@ -121,9 +121,10 @@ export async function lastIdOf({ store, schema }: ChangeContext, { norm }: Dn): 
 export async function differenceBetween(context: ChangeContext, id: Buffer, fromMs: number, toMs: number) {
   const [former, later] = [await FormerRows.open(context.store, fromMs), await FormerRows.open(context.store, toMs)];
   const changes = changesBetween(context, await entryAt(former, id), await entryAt(later, id));
-  const { steps } = await former.stepsOf(id);
-  const between = steps.filter(({ record }) => timeMs(record) <= toMs);
-  return { changes, hidden: new Set(between.flatMap((step) => hiddenValues(context, step))) };
+  const hidden = new Set<string>();
+  for await (const step of (await former.stepsOf(id)).steps)
+    if (timeMs(step.record) <= toMs) for (const text of hiddenValues(context, step)) hidden.add(text);
+  return { changes, hidden };
 }
 
 async function entryAt(rows: FormerRows, id: Buffer): Promise<FormerEntry | undefined> {

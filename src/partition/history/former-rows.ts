@@ -123,14 +123,16 @@ export class FormerRows {
 
   async #load(id: Buffer): Promise<Buffer | undefined> {
     const { row, steps } = await this.stepsOf(id);
-    return steps.length > 0 ? steps.at(-1)!.before : row;
+    let former = row;
+    for await (const { before } of steps) former = before;
+    return former;
   }
 
   /**
    * Returns the present row of an entry, undefined if it is gone, and what the changes since the moment did to it, the
    * newest first.
    */
-  async stepsOf(id: Buffer): Promise<{ readonly row: Buffer | undefined; readonly steps: ChangeStep[] }> {
+  async stepsOf(id: Buffer): Promise<{ readonly row: Buffer | undefined; readonly steps: AsyncGenerator<ChangeStep> }> {
     for (let reads = 0; ; reads++) {
       const row = await this.#store.get(MASTER_TABLE.name, id);
       const all = this.#changesById.get(id.toString('latin1')) ?? [];
@@ -144,12 +146,11 @@ export class FormerRows {
         continue;
       }
       while (changes.length > 0 && timeMs(changes.at(-1)!) <= this.#atMs) changes.pop();
-      return { row, steps: await this.#undoAll(id, row, changes) };
+      return { row, steps: this.#undoAll(id, row, changes) };
     }
   }
 
-  async #undoAll(id: Buffer, present: Buffer | undefined, changes: readonly NumberedChange[]): Promise<ChangeStep[]> {
-    const steps: ChangeStep[] = [];
+  async *#undoAll(id: Buffer, present: Buffer | undefined, changes: NumberedChange[]): AsyncGenerator<ChangeStep> {
     let isThere = present !== undefined;
     let row = present;
     for (const record of changes) {
@@ -159,9 +160,8 @@ export class FormerRows {
       else if (op === 'delete') row ??= await this.#deletedRow(id, record);
       else if (row && beforeImage) row = undo(row, beforeImage);
       isThere = op !== 'add' && op !== 'restore';
-      steps.push({ record, before: isThere ? row : undefined, after });
+      yield { record, before: isThere ? row : undefined, after };
     }
-    return steps;
   }
 
   /** Returns the row that a deletion has kept. If it is gone, the name of the entry is noted. */

@@ -51,7 +51,7 @@ async function requireUndoable(directory: ChangedDirectory, numbers: readonly bi
   const reasons: string[] = [];
   for (const id of ids) {
     const later: NumberedChange[] = [];
-    for (const step of (await rows.stepsOf(id)).steps) {
+    for await (const step of (await rows.stepsOf(id)).steps) {
       if (!records.has(step.record.number)) later.push(step.record);
       else {
         chosen.push(step);
