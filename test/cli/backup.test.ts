@@ -145,6 +145,36 @@ describe('rowan backup, verify and restore', () => {
     expect((await rowan(['restore', backup, ...data])).stderr).to.contain('is not empty');
   });
 
+  it('is restored as it was at a time before it', async () => {
+    const [backup, restored] = [fresh('backup'), fresh('restored')];
+    const plain = async (folder: string): Promise<string> =>
+      (await rowanDoes(['export', '--data', folder]))
+        .replaceAll('\n ', '')
+        .replaceAll(/^(modif\w+|entryCSN|userPassword|pwd\w+):.*\n/gm, '');
+    const before = await plain(sandbox.data);
+    const at = new Date().toISOString();
+    await change(
+      modify(ADA, 'description', 'later') +
+        modify(ADA, 'userPassword', 'another secret') +
+        `dn: uid=later,${PEOPLE}\nchangetype: add\nobjectClass: account\nuid: later\n\n` +
+        `dn: ${PEOPLE}\nchangetype: modrdn\nnewrdn: ou=staff\ndeleteoldrdn: 1\n\n` +
+        `dn: uid=grace,ou=staff,${SUFFIX}\nchangetype: delete\n`,
+    );
+    await rowanDoes(['backup', ...data, '--to', backup]);
+    const early = await rowan(['restore', backup, '--data', restored, '--as-of', '2020-01-01T00:00Z']);
+    expect(early.stderr).to.contain('change records are kept since');
+    expect(existsSync(restored)).to.equal(false);
+    const { stderr, stdout } = await rowan(['restore', backup, '--data', restored, '--as-of', at]);
+    expect(stderr).to.contain('not set back, of').and.contain('userPassword');
+    expect(stdout).to.match(/^undone: \d+ changes after/m);
+    expect(await plain(restored)).to.equal(before);
+    await rowanDoes(['check', '--data', restored]);
+    await rowanDoes(['import', ...data, '-'], {
+      input: `dn: ou=staff,${SUFFIX}\nchangetype: modrdn\nnewrdn: ou=people\ndeleteoldrdn: 1\n`,
+    });
+    await rowanDoes(['deleted', 'restore', `uid=grace,ou=staff,${SUFFIX}`, ...data]);
+  });
+
   it('gives one branch as LDIF that an import applies', async () => {
     const [backup, ldif] = [fresh('backup'), sandbox.path('branch.ldif')];
     await rowanDoes(['backup', ...data, '--to', backup]);

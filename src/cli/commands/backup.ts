@@ -1,6 +1,10 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
+import { DISORDER_MS, type NumberedChange, recordsBack, timeMs } from '../../partition/feed/change-reader.js';
+import { FormerRows } from '../../partition/history/former-rows.js';
+import { undoChanges } from '../../partition/history/undo.js';
+import { CHANGES_TABLE } from '../../partition/model/tables.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { openLmdbStore } from '../../store/lmdb/index.js';
 import { copyData, makeBackup, SETTINGS_FILE, updateBackup } from '../backup/backup.js';
@@ -8,9 +12,16 @@ import { readManifest, verifyBackup } from '../backup/manifest.js';
 import { writeSubtree } from '../backup/subtree.js';
 import { copyDirectory } from '../copy/copier.js';
 import { CliError, pluralize } from '../exit.js';
-import { openStore, parseDnArgument, requireEmptyFolder, withDirectory } from '../open-directory.js';
+import {
+  type OpenDirectory,
+  openStore,
+  parseDnArgument,
+  requireEmptyFolder,
+  withDirectory,
+} from '../open-directory.js';
 import { directoryCommand, resolveSettings, type Settings } from '../options.js';
 import { Progress } from '../progress.js';
+import { parseTime } from './search.js';
 
 const EXAMPLES = `
 Examples:
@@ -20,6 +31,9 @@ Examples:
 
   One that changes can be added to, and what has changed since:
     rowan backup --config /etc/rowan.yaml --to /backup/rowan --incremental
+
+  All of it, as it was at a time before the backup:
+    rowan restore /backup/tuesday --data /var/lib/rowan --as-of 2026-11-27T12:00Z
 
   All of it, or one branch of it, which somebody looks through first:
     rowan restore /backup/monday --data /var/lib/rowan
@@ -34,6 +48,7 @@ interface BackupFlags {
 }
 
 interface RestoreFlags {
+  readonly asOf?: number;
   readonly base?: string;
   readonly ldif?: string;
 }
@@ -95,6 +110,21 @@ async function restoreAll(folder: string, { store, config }: Settings): Promise<
     process.stdout.write(`the settings of its server are in ${join(folder, SETTINGS_FILE)}\n`);
 }
 
+/** Undoes the changes of a restored directory that came after a time. Secrets and values over 64 KiB stay. */
+async function undoSince({ partition }: OpenDirectory, atMs: number): Promise<void> {
+  const numbers: bigint[] = [];
+  const settled = await partition.store.settled(CHANGES_TABLE.name);
+  for await (const record of recordsBack(partition.store, settled, 0n)) {
+    if (timeMs(record) <= atMs - DISORDER_MS) break;
+    if (timeMs(record) > atMs) numbers.push(record.number);
+  }
+  const actor = { dn: partition.settings.adminDn, system: true };
+  const tell = ({ dn }: NumberedChange, value: string): void =>
+    void process.stderr.write(`rowan: not set back, of ${JSON.stringify(dn.toString())}: ${value}\n`);
+  await undoChanges(partition, numbers, actor, () => undefined, tell);
+  process.stdout.write(`undone: ${pluralize(numbers.length, 'change')} after ${new Date(atMs).toISOString()}\n`);
+}
+
 async function restoreBranch(folder: string, settings: Settings, baseText: string, ldif: string): Promise<void> {
   const counts = await withDirectory({ ...settings, store: folder }, { readOnly: true }, (former) =>
     withDirectory(settings, { readOnly: true }, (present) =>
@@ -106,13 +136,20 @@ async function restoreBranch(folder: string, settings: Settings, baseText: strin
   if (added + changed > 0) process.stdout.write(`look it through, then "rowan import ${ldif}" applies it\n`);
 }
 
-async function restore(folder: string, { base, ldif }: RestoreFlags, command: Command): Promise<void> {
+async function restore(folder: string, { asOf, base, ldif }: RestoreFlags, command: Command): Promise<void> {
   if ((base === undefined) !== (ldif === undefined)) command.error("error: '--base' and '--ldif' go together");
+  if (asOf !== undefined && base !== undefined) command.error("error: '--as-of' is for a whole directory");
   const settings = resolveSettings(command);
   if (base === undefined) requireEmptyFolder(settings.store);
   await requireSound(folder);
-  if (base === undefined) await restoreAll(folder, settings);
-  else await restoreBranch(folder, settings, base, ldif!);
+  if (base !== undefined) return restoreBranch(folder, settings, base, ldif!);
+  // Refused before anything is restored where change records do not go back so far.
+  if (asOf !== undefined)
+    await withDirectory({ ...settings, store: folder }, { readOnly: true }, ({ partition }) =>
+      FormerRows.open(partition.store, asOf),
+    );
+  await restoreAll(folder, settings);
+  if (asOf !== undefined) await withDirectory(settings, {}, (directory) => undoSince(directory, asOf));
 }
 
 export function addBackup(program: Command): void {
@@ -134,6 +171,7 @@ export function addVerify(program: Command): void {
 export function addRestore(program: Command): void {
   directoryCommand(program, 'restore', 'make a directory of a backup, or LDIF of a branch of it', EXAMPLES)
     .argument('<backup>', 'folder')
+    .option('--as-of <time>', 'as it was at this time, before the backup, such as 2026-11-27T12:00Z', parseTime)
     .option('--base <dn>', 'only this entry and those below it, as LDIF for the directory that is there')
     .option('--ldif <file>', 'file for the LDIF, which only its owner may read')
     .action((folder: string, flags: RestoreFlags, command: Command) => restore(resolve(folder), flags, command));

@@ -18,7 +18,7 @@ export type ChangedDirectory = Directory & ChangeContext & { restore(id: Buffer,
  * set, an add or a restoration by a deletion, a deletion by a restoration. `onUndone` gets each change and its writes.
  *
  * Throws `unwillingToPerform` with all reasons before the first write, where later changes that are not given stand
- * against it, or former values are not kept. A write that is refused, for a name that is taken say, ends the work: what
+ * against it, or former values are not kept; with `onHidden` such values stay. A write that is refused, for a name that is taken say, ends the work: what
  * was undone before stays so.
  */
 export async function undoChanges(
@@ -26,8 +26,9 @@ export async function undoChanges(
   numbers: readonly bigint[],
   actor: Actor,
   onUndone: (record: NumberedChange, writes: readonly EntryChange[]) => void,
+  onHidden?: (record: NumberedChange, value: string) => void,
 ): Promise<void> {
-  for (const step of await requireUndoable(directory, numbers)) {
+  for (const step of await requireUndoable(directory, numbers, onHidden)) {
     try {
       onUndone(step.record, await undo(directory, step, actor));
     } catch (error) {
@@ -38,7 +39,11 @@ export async function undoChanges(
 }
 
 /** Returns the steps of the changes, the newest first. */
-async function requireUndoable(directory: ChangedDirectory, numbers: readonly bigint[]): Promise<ChangeStep[]> {
+async function requireUndoable(
+  directory: ChangedDirectory,
+  numbers: readonly bigint[],
+  onHidden: Parameters<typeof undoChanges>[4],
+): Promise<ChangeStep[]> {
   const records = new Map<bigint, NumberedChange>();
   for (const number of numbers) {
     const row = await directory.store.get(CHANGES_TABLE.name, numberKey(number));
@@ -55,7 +60,7 @@ async function requireUndoable(directory: ChangedDirectory, numbers: readonly bi
       if (!records.has(step.record.number)) later.push(step.record);
       else {
         chosen.push(step);
-        reasons.push(...reasonsAgainst(directory, step, later));
+        reasons.push(...reasonsAgainst(directory, step, later, onHidden));
       }
     }
   }
@@ -65,12 +70,18 @@ async function requireUndoable(directory: ChangedDirectory, numbers: readonly bi
 }
 
 /** `later`: the later changes of the entry that are not undone. */
-function reasonsAgainst(context: ChangeContext, step: ChangeStep, later: readonly NumberedChange[]): string[] {
+function reasonsAgainst(
+  context: ChangeContext,
+  step: ChangeStep,
+  later: readonly NumberedChange[],
+  onHidden: Parameters<typeof undoChanges>[4],
+): string[] {
   const { op, number } = step.record;
   const inTheWay = later.filter((record) => isInTheWay(context.schema, step.record, record));
   const reasons = inTheWay.map((record) => `change ${record.number} (${record.op}) of the entry came later`);
   if (op !== 'add' && op !== 'restore') {
     if (!step.before) reasons.push('the entry was deleted and is purged');
+    else if (onHidden) for (const text of hiddenValues(context, step)) onHidden(step.record, text);
     else reasons.push(...hiddenValues(context, step).map((text) => `former values are not kept: ${text}`));
   }
   return reasons.map((reason) => `change ${number} cannot be undone: ${reason}`);
