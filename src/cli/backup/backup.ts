@@ -20,6 +20,7 @@ import { decodeMessage } from '../../replica/wire.js';
 import type { Store } from '../../store/contract.js';
 import { openLmdbStore } from '../../store/lmdb/index.js';
 import { LOG_TABLE } from '../../store/log.js';
+import { keysOf } from '../../store/maybe.js';
 import { counterBytes } from '../../store/row.js';
 import { copyDirectory } from '../copy/copier.js';
 import { CliError } from '../exit.js';
@@ -34,6 +35,8 @@ import {
   writeManifest,
 } from './manifest.js';
 
+/** How often the last changes are read until nothing was written meanwhile. */
+const MAX_TRIES = 1000;
 export const SETTINGS_FILE = 'settings.yaml';
 
 export interface BackupSource {
@@ -110,7 +113,8 @@ async function copyRows(source: Store, folder: string, keepsLog: boolean, onRows
     if (source.supports.snapshot) return await copyDirectory(source, target, onRows ?? (() => undefined));
     const isNewLog = await beginLog(source);
     const start = await lastEntry(source);
-    const applier = new Applier(target, LOG_TABLE, new Group(target));
+    // A copy that is interrupted is dropped: groups of changes need not be whole.
+    const applier = new Applier(target);
     const specs = await tablesOf(source);
     await applier.apply({ kind: 'tables', specs });
     for await (const message of copyMessages(source, specs, undefined)) {
@@ -127,12 +131,30 @@ async function copyRows(source: Store, folder: string, keepsLog: boolean, onRows
   }
 }
 
-/** Applies the changes from a position up to those that there are now. */
+/**
+ * Applies the changes from a position up to those that there are now. Rows of an engine without snapshots may be newer
+ * than the changes that are applied: the copy is of one moment when no change was made while the last ones were read.
+ */
 async function follow(source: Store, applier: Applier, position: bigint): Promise<void> {
-  await source.waitUntilQuiet?.();
-  source.renewReads?.();
-  const last = await lastEntry(source);
-  if (last <= position) return;
+  let reached = position;
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    await source.waitUntilQuiet?.();
+    source.renewReads?.();
+    // Numbers have gaps in HBase: the last entry may be below the number up to which there are no more to come.
+    const range = { to: counterBytes((await lastEntry(source)) + 1n) };
+    const [key] = await keysOf(source.scan(LOG_TABLE.name, range, { reverse: true, limit: 1, keysOnly: true }));
+    const last = key?.readBigUInt64BE() ?? 0n;
+    if (last <= reached) return;
+    await followUpTo(source, applier, reached, last);
+    reached = last;
+    if (source.supports.snapshot) return;
+  }
+  throw new CliError(
+    `${MAX_TRIES} times in a row something was written while the last changes were read; try again when less is written, or take snapshots of the tables`,
+  );
+}
+
+async function followUpTo(source: Store, applier: Applier, position: bigint, last: bigint): Promise<void> {
   const end = new AbortController();
   for await (const bytes of sendChanges(source, position, end.signal)) {
     const message = decodeMessage(bytes);
