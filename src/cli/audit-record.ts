@@ -5,7 +5,7 @@ import type { Config } from '../server/settings/index.js';
 import { printable } from '../server/words/printable.js';
 import { CliError, describeError } from './exit.js';
 import { answeredSockets } from './http/control-socket.js';
-import type { Route } from './http/route.js';
+import type { Route } from './http/http-server.js';
 
 /** Longest line of a record that a server writes, in characters. `formatAuditComments` makes shorter ones. */
 const MAX_LINE = 10_000;

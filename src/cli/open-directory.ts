@@ -5,7 +5,7 @@ import { LdapError } from '../ldap/ldap-error.js';
 import { initDirectory, Partition, parseNames, readSource } from '../partition/index.js';
 import { splitKeys } from '../partition/model/tables.js';
 import { hashPassword } from '../password/index.js';
-import { hasHalfGroup } from '../replica/group.js';
+import { hasHalfGroup } from '../replica/applier.js';
 import { isNotedFollows } from '../replica/history.js';
 import { readReplicaState, readState, writeRefusals } from '../replica/state-file.js';
 import { filesDifference, Schema, SchemaError, type SchemaSource } from '../schema/index.js';

@@ -15,7 +15,7 @@ import { appendAuditRecord } from './audit-record.js';
 import { type ConfigSources, configFile, type LoadedConfig, loadConfig } from './config/index.js';
 import { requireNamed } from './doctor/named-files.js';
 import { describeError } from './exit.js';
-import type { Route } from './http/route.js';
+import type { Route } from './http/http-server.js';
 
 /** What a reload of the settings has found and done. */
 export interface ReloadReport {

@@ -8,7 +8,7 @@ import type { Store } from '../store/contract.js';
 import { isHBaseUrl } from '../store/hbase/settings.js';
 import { LOG_TABLE } from '../store/log.js';
 import { CliError } from './exit.js';
-import type { Route } from './http/route.js';
+import type { Route } from './http/http-server.js';
 import { openStore } from './open-directory.js';
 import type { Settings } from './options.js';
 

@@ -4,8 +4,8 @@ import type { Logger } from 'pino';
 import { latestCsn } from '../partition/feed/history.js';
 import { csnMicros } from '../partition/model/csn.js';
 import { hashPassword } from '../password/index.js';
+import { finishGroup } from '../replica/applier.js';
 import { ask, askState, connectTo, termOf } from '../replica/asking.js';
-import { finishGroup } from '../replica/group.js';
 import { beginTerm, grant, isNotedFollows, noteFollows, readHistory } from '../replica/history.js';
 import {
   fencedText,
@@ -19,7 +19,7 @@ import { hashPolicyOf } from '../server/passwords/hash-policy.js';
 import type { Store } from '../store/contract.js';
 import { isHBaseUrl } from '../store/hbase/settings.js';
 import { CliError, describeError } from './exit.js';
-import type { HttpRequest, Route } from './http/route.js';
+import type { HttpRequest, Route } from './http/http-server.js';
 import { openStore } from './open-directory.js';
 import type { Settings } from './options.js';
 import { type ReplicaRole, startReplica } from './replica-role.js';

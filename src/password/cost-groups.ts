@@ -1,6 +1,5 @@
 import { argon2GroupKey } from './argon2.js';
-import { costOf, DEFAULT_ARGON2_COST } from './cost.js';
-import { isAffordable, type PasswordPolicy, policyCost } from './policy.js';
+import { costOf, DEFAULT_ARGON2_COST, isAffordable, type PasswordPolicy, policyCost } from './policy.js';
 import { isSlow, knownScheme } from './schemes.js';
 
 /** The most values in slow schemes (argon2, PBKDF2, crypt) that a bind tries. An entry cannot store more. */

@@ -1,10 +1,11 @@
 /** Makes, verifies and judges stored passwords. Independent of entries and LDAP. */
 export type { Argon2Parameters } from './argon2.js';
 export { CredentialCache, type CredentialCacheOptions } from './cache.js';
-export { costOf, DEFAULT_ARGON2_COST } from './cost.js';
 export { maxTotalCost, totalCost, unaffordableValues, untriedValues } from './cost-groups.js';
 export { MAX_PASSWORD_BYTES, MAX_STORED_BYTES } from './limits.js';
 export {
+  costOf,
+  DEFAULT_ARGON2_COST,
   DEFAULT_POLICY,
   type HashScheme,
   hashPassword,

@@ -1,8 +1,7 @@
 import { verifyArgon2Any } from './argon2.js';
 import type { CredentialCache } from './cache.js';
-import { costOf } from './cost.js';
 import { costOfGroups, groupsToTry, isExpensive, untriedValues, type ValueGroup } from './cost-groups.js';
-import { type PasswordPolicy, policyCost, spendCost } from './policy.js';
+import { costOf, type PasswordPolicy, policyCost, spendCost } from './policy.js';
 import { bodyStart, isSlow } from './schemes.js';
 import { slowWork } from './slow-work.js';
 import type { Source } from './source.js';

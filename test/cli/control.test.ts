@@ -4,8 +4,8 @@ import { text } from 'node:stream/consumers';
 import { expect } from 'chai';
 import { Command } from 'commander';
 import { ControlClient, controlCommand } from '../../src/cli/control-client.js';
+import type { TopSample } from '../../src/server/processes/siblings.js';
 import type { Counts } from '../../src/server/processes/statistics.js';
-import type { TopSample } from '../../src/server/processes/watch.js';
 import { RawClient } from '../server/raw-client.js';
 import { exited, heard, type RunningServer, rowanDoes, Sandbox, serve, startRowan } from './rowan.js';
 

@@ -14,8 +14,7 @@ import { expect } from 'chai';
 import { pino } from 'pino';
 import { DropFolder } from '../../src/dropfolder/drop-folder.js';
 import { DropError } from '../../src/dropfolder/layout.js';
-import { DEFAULT_ARGON2_COST } from '../../src/password/cost.js';
-import { DEFAULT_POLICY } from '../../src/password/policy.js';
+import { DEFAULT_ARGON2_COST, DEFAULT_POLICY } from '../../src/password/policy.js';
 import { type Fixture, openFixture, SUFFIX } from '../partition/fixture.js';
 import { Drop, dropSettings, type Place, unit, unitDn } from './drop.js';
 

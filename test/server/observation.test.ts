@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
-import type { ConnectionEvent, FinishedOperation } from '../../src/server/observation/finished-operation.js';
+import type { ConnectionEvent, FinishedOperation } from '../../src/server/observation/observation.js';
 import type { RequestDescription } from '../../src/server/observation/request-description.js';
 import { ADMIN, attributes, CHEAP, PEOPLE, personAttributes, personDn, type Running, start } from './directory.js';
 import { RawClient } from './raw-client.js';

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { Roster, type RosterMember } from '../../src/server/listen/roster.js';
+import { Roster, type RosterMember } from '../../src/server/listen/listener.js';
 import { seeded } from '../protocol/random.js';
 
 interface Member extends RosterMember {

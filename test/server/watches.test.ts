@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
-import type { FinishedOperation } from '../../src/server/observation/finished-operation.js';
+import type { FinishedOperation } from '../../src/server/observation/observation.js';
 import { OperationLines, Watches } from '../../src/server/watch/watches.js';
 import { PEOPLE, type Running, SUFFIX, start, testSchema } from './directory.js';
 import { RawClient } from './raw-client.js';

@@ -2,8 +2,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { openRoot } from '../../src/store/lmdb/file/environment.js';
-import { memoryLimit } from '../../src/store/lmdb/file/read-ahead.js';
+import { memoryLimit, openRoot } from '../../src/store/lmdb/file/environment.js';
 import type { LmdbOptions } from '../../src/store/lmdb/lmdb-options.js';
 
 const MAPS = '/proc/self/smaps';

@@ -12,8 +12,7 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { trimChanges } from '../../partition/feed/history.js';
-import { Applier } from '../../replica/applier.js';
-import { Group } from '../../replica/group.js';
+import { Applier, Group } from '../../replica/applier.js';
 import { beginLog, lastEntry, readHistory } from '../../replica/history.js';
 import { copyMessages, sendChanges, tablesOf } from '../../replica/sender.js';
 import { decodeMessage } from '../../replica/wire.js';

@@ -3,7 +3,7 @@ import { isAtOrBelow } from '../../access/requester.js';
 import { formatChange, type LdifChange } from '../../ldif/index.js';
 import { ChangeReader, type NumberedChange, timeMs } from '../../partition/feed/change-reader.js';
 import { type Partition, uuidText } from '../../partition/index.js';
-import { changeLines, tellChange } from '../../server/virtual/change-ldif.js';
+import { changeLines, tellChange } from '../../server/virtual/changelog.js';
 import { directoryAction, parseDnArgument } from '../open-directory.js';
 import { directoryCommand } from '../options.js';
 

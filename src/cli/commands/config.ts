@@ -1,5 +1,6 @@
-import { readFileSync, realpathSync } from 'node:fs';
+import { readFileSync, readlinkSync, realpathSync, renameSync, rmSync, symlinkSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import { didYouMean, printable } from '../../schema/suggest.js';
 import {
@@ -14,8 +15,8 @@ import {
   settings,
   settingValue,
 } from '../../server/settings/index.js';
+import { isOtherProcess, withUserPath } from '../atomic-file.js';
 import { type EditedConfig, editConfig, replaceConfigFile, type SettingEdit } from '../config/edit.js';
-import { withFileLock } from '../config/file-lock.js';
 import { addSettingFlags, ConfigError, configFile, type LoadedConfig } from '../config/index.js';
 import { formatConfig } from '../config/load.js';
 import { isSetting } from '../config/yaml-file.js';
@@ -223,4 +224,61 @@ export function addConfig(program: Command): void {
 
 function printSetting(name: SettingName, { config }: LoadedConfig): void {
   process.stdout.write(`${formatValue(settings[name], settingValue(config, name))}\n`);
+}
+
+const MAX_WAIT_MS = 30_000;
+const POLL_MS = 20;
+
+/**
+ * Does `work` while this process holds `FILE.lock`, a symbolic link to the process id of the holder: a link appears
+ * together with its target. The lock of a dead process is taken over. Throws when the lock is not free in 30 s.
+ */
+async function withFileLock<T>(file: string, work: () => Promise<T>): Promise<T> {
+  const path = `${realpathSync(file)}.lock`;
+  const deadline = Date.now() + MAX_WAIT_MS;
+  while (!tryLock(path, file)) {
+    if (Date.now() > deadline)
+      throw new CliError(`${file} is locked by process ${readHolder(path)}; remove ${path} if it is no rowan config`);
+    await sleep(POLL_MS);
+  }
+  try {
+    return await work();
+  } finally {
+    rmSync(path, { force: true });
+  }
+}
+
+function tryLock(path: string, file: string): boolean {
+  try {
+    symlinkSync(String(process.pid), path);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw withUserPath(error, file);
+  }
+  const holder = readHolder(path);
+  if (holder !== undefined && !isOtherProcess(holder)) removeLock(path, holder);
+  return false;
+}
+
+/** Removes the lock of a dead process. The lock of a process that was faster is put back. */
+function removeLock(path: string, deadHolder: number): void {
+  const asidePath = `${path}.${process.pid}`;
+  try {
+    renameSync(path, asidePath);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return;
+    throw error;
+  }
+  if (readHolder(asidePath) === deadHolder) rmSync(asidePath);
+  else renameSync(asidePath, path);
+}
+
+/** Returns the process id; undefined: there is no lock any more, or the path is no link. */
+function readHolder(path: string): number | undefined {
+  try {
+    return Number(readlinkSync(path));
+  } catch (error) {
+    if (['ENOENT', 'EINVAL'].includes((error as NodeJS.ErrnoException).code ?? '')) return undefined;
+    throw error;
+  }
 }

@@ -3,8 +3,8 @@ import { disabledStep, type Job, type JobRow, lastRunText, nextRunText, readJob,
 import type { Partition } from '../../partition/index.js';
 import { CommandAuditLog } from '../audit-record.js';
 import { CliError, UsageError } from '../exit.js';
-import { listJobs } from '../jobs.js';
 import { createLog } from '../log.js';
+import { listJobs } from '../maintenance.js';
 import { withDirectory } from '../open-directory.js';
 import { commandGroup, directoryCommand, resolveSettings, type Settings } from '../options.js';
 

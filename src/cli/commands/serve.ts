@@ -1,3 +1,5 @@
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import type { Command } from 'commander';
 import type { Logger } from 'pino';
 import type { Partition } from '../../partition/index.js';
@@ -12,13 +14,11 @@ import type { HealthSource, ServerPhase } from '../http/health.js';
 import type { HttpListener } from '../http/http-listener.js';
 import { endProcess } from '../last-resort.js';
 import { Maintenance } from '../maintenance.js';
-import { watchNpm } from '../npm.js';
 import { type OpenDirectory, openDirectory } from '../open-directory.js';
 import { configSources, directoryCommand, resolveSettings, type Settings } from '../options.js';
 import { reloadRoute, SettingsReloader, SIGHUP } from '../reload.js';
 import { completeCopy, replicationRoute, startReplica } from '../replica-role.js';
 import { promoteRoute, RoleKeeper } from '../role-keeper.js';
-import { notifyReady } from '../service-manager.js';
 import { watchRoutes } from '../watch/watch-routes.js';
 
 const EXAMPLES = `
@@ -211,4 +211,75 @@ export function addServe(program: Command): void {
   addSettingFlags(directoryCommand(program, 'serve', 'serve the directory to LDAP clients', EXAMPLES)).action(
     (_options: object, command: Command) => serve(resolveSettings(command), configSources(command)),
   );
+}
+
+/**
+ * Tells systemd that the server is ready (`Type=notify`), and from then on feeds its watchdog from the event loop,
+ * twice in `WATCHDOG_USEC` microseconds: systemd restarts a process whose event loop stands still. Does nothing without
+ * systemd. See sd_notify(3) and sd_watchdog_enabled(3).
+ */
+function notifyReady(log: Logger): void {
+  const { NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID = process.pid } = process.env;
+  if (!NOTIFY_SOCKET) return;
+  notify('READY=1', log);
+  const intervalMs = Number(WATCHDOG_USEC) / 1000 / 2;
+  const isWatched = intervalMs > 0 && Number(WATCHDOG_PID) === process.pid;
+  if (isWatched) setInterval(() => notify('WATCHDOG=1', log), intervalMs).unref();
+}
+
+/** Sends a message by way of systemd's own program, since Node has no datagram sockets of the Unix domain. */
+function notify(message: string, log: Logger): void {
+  const handleEnd = (error: unknown): void => {
+    if (error) log.error({ reason: (error as Error).message }, `systemd could not be told ${message}`);
+  };
+  try {
+    execFile('systemd-notify', [message], handleEnd);
+  } catch (error) {
+    // Node throws some of the failures to start a program.
+    handleEnd(error);
+  }
+}
+
+/** Milliseconds between two checks for npm. */
+const POLL_MS = 300;
+
+/** Returns the parent of a process; undefined without `/proc`. */
+function parentPidOf(pid: number): number | undefined {
+  try {
+    // The process name, in parentheses, may contain anything. State and parent follow it.
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
+  } catch {
+    // The process has ended, or there is no `/proc`.
+    return undefined;
+  }
+}
+
+/** Whether the process is a shell that runs a command line (`-c`). */
+function isShell(pid: number): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0')[1] === '-c';
+  } catch {
+    // The process has ended, or there is no `/proc`.
+    return false;
+  }
+}
+
+/**
+ * Calls `onEnd` when npm, or the shell in which npm runs a script, has ended. Only applies if `npx rowan`, `npm start`
+ * or another script that names rowan has started this process. On SIGTERM npm signals only its shell, which dies
+ * without notifying this process. A script that puts rowan into the background with `&` wants rowan to outlive npm:
+ * nothing is watched then, nor without npm. Returns a function that stops watching.
+ */
+function watchNpm(onEnd: () => void): () => void {
+  const script = process.env.npm_lifecycle_script ?? '';
+  if (!/\browan\b/.test(script) || /(?<![&>])&(?![&>])/.test(script)) return () => undefined;
+  const parentPid = process.ppid;
+  const npmPid = isShell(parentPid) ? parentPidOf(parentPid) : undefined;
+  const timer = setInterval(() => {
+    if (process.ppid === parentPid && (npmPid === undefined || parentPidOf(parentPid) === npmPid)) return;
+    clearInterval(timer);
+    onEnd();
+  }, POLL_MS).unref();
+  return () => clearInterval(timer);
 }

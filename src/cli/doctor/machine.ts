@@ -6,7 +6,7 @@ import { openFilesLimit } from '../../server/processes/open-files.js';
 import type { Config } from '../../server/settings/index.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { DATA_FILE } from '../../store/lmdb/file/data-file.js';
-import { memoryLimit } from '../../store/lmdb/file/read-ahead.js';
+import { memoryLimit } from '../../store/lmdb/file/environment.js';
 import { ControlClient } from '../control-client.js';
 import { formatNumber, pluralize } from '../exit.js';
 import type { Settings } from '../options.js';

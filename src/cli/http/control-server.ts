@@ -4,8 +4,7 @@ import type { Logger } from 'pino';
 import { describeError } from '../exit.js';
 import type { Settings } from '../options.js';
 import { controlFolder, controlSocketPath, MAX_PATH_BYTES, removeStaleSockets } from './control-socket.js';
-import { createHttpServer } from './http-server.js';
-import type { Route } from './route.js';
+import { createHttpServer, type Route } from './http-server.js';
 
 /** Permissions that new files do not get: those of group and others, and execution. */
 const PRIVATE_UMASK = 0o177;

@@ -2,7 +2,7 @@ import type { Partition } from '../../partition/index.js';
 import { secondsBehind } from '../../replica/report.js';
 import type { Answer, Question } from '../../server/processes/siblings.js';
 import { describeError } from '../exit.js';
-import type { HttpReply, Route } from './route.js';
+import type { HttpReply, Route } from './http-server.js';
 
 /** Time in which the store has to answer, in milliseconds. Load balancers wait for some seconds. */
 const STORE_MS = 2000;

@@ -7,8 +7,7 @@ import { type AddressInfo, isIP } from 'node:net';
 import type { Logger } from 'pino';
 import { isLoopbackAddress, nameSetting } from '../../server/settings/index.js';
 import { CliError, describeError, UsageError } from '../exit.js';
-import { createHttpServer, Refusal } from './http-server.js';
-import type { Route } from './route.js';
+import { createHttpServer, Refusal, type Route } from './http-server.js';
 
 /** Shortest token, in characters: 128 bits in base64. */
 const MIN_TOKEN_LENGTH = 22;

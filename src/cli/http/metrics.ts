@@ -9,7 +9,7 @@ import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { DATA_FILE } from '../../store/lmdb/file/data-file.js';
 import type { Settings } from '../options.js';
 import type { HealthSource } from './health.js';
-import type { Route } from './route.js';
+import type { Route } from './http-server.js';
 
 /** A metric with its samples, as prom-client aggregates metrics: samples with the same labels are summed. */
 interface SampledMetric extends Omit<Metric, 'read'> {

@@ -1,5 +1,5 @@
+import type { BusyClient, SlowSearch, TopSample } from '../../server/processes/siblings.js';
 import { countEnded, OPS } from '../../server/processes/statistics.js';
-import type { BusyClient, SlowSearch, TopSample } from '../../server/processes/watch.js';
 import { printable } from '../../server/words/printable.js';
 import { formatNumber } from '../exit.js';
 

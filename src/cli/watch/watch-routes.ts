@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Schema } from '../../schema/index.js';
-import type { Answer, Question } from '../../server/processes/siblings.js';
-import type { OperationFilter } from '../../server/processes/watch.js';
+import type { Answer, OperationFilter, Question } from '../../server/processes/siblings.js';
 import { CliError, describeError } from '../exit.js';
-import type { Route } from '../http/route.js';
+import type { Route } from '../http/http-server.js';
 
 /** Interval between two questions to the processes of the server, in milliseconds. */
 const POLL_MS = 200;

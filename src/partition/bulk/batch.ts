@@ -15,7 +15,7 @@ import type { NumberRange, ValueRules } from '../model/value-rules.js';
 import { sharedGuard } from '../tree/shared-row.js';
 import type { SharedState } from '../tree/shared-state.js';
 import type { TreeContext } from '../tree/tree-context.js';
-import type { Change } from '../write/change.js';
+import type { Change } from '../write/context.js';
 import { mergeSteps } from '../write/merge-steps.js';
 import { isSpecial, sumSteps } from '../write/plan.js';
 import { chosenNumbers } from '../write/rules/numbers.js';

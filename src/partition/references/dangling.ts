@@ -1,11 +1,14 @@
 import { TimeSlice } from '../../fair/time-slice.js';
 import { LdapError } from '../../ldap/ldap-error.js';
+import type { Modification } from '../../ldap/ldap-types.js';
 import type { Dn } from '../../schema/schema-types.js';
-import type { Guard, RowStep } from '../../store/contract.js';
+import type { Guard, PlanStep, RowStep } from '../../store/contract.js';
 import { batchesOf, isPromise } from '../../store/maybe.js';
 import { nextCell, valueStart } from '../../store/row.js';
+import type { Actor } from '../model/directory-types.js';
 import { namesEntries, withoutUid } from '../model/group-rows.js';
-import { presentRow } from '../model/present-row.js';
+import type { NameChanges } from '../model/name-changes.js';
+import { presentRow, type StaleValue } from '../model/present-row.js';
 import { cutNorm, MASTER, MASTER_TABLE, Q, TREE, TREE_TABLE, treeKey } from '../model/tables.js';
 import { MAX_TRIES } from '../model/thresholds.js';
 import { isWhole } from '../model/wide.js';
@@ -13,7 +16,9 @@ import type { SearchContext } from '../read/run/search-context.js';
 import { requireHead } from '../tree/locate.js';
 import { ROOT, suffixRdnIndex } from '../tree/nodes.js';
 import type { WriteContext } from '../write/context.js';
-import { Overtaken, type ReplacedValue, replaceValues } from './replace.js';
+import { saveSteps } from '../write/deleted-rows.js';
+import { modify } from '../write/modify.js';
+import type { LaterValues } from './changes-since.js';
 
 /** A reference to a missing entry below a suffix. */
 export interface DanglingReference {
@@ -128,4 +133,73 @@ async function freeNameGuard({ nodes, shared }: SearchContext, dn: Dn): Promise<
   const key = treeKey(parent.id, cutNorm(isSuffix ? dn.norm : dn.rdns[0]!.norm));
   const nameIsFree: Guard = { op: 'absent', family: TREE.treeInfo, qualifier: Q.id };
   return { table: TREE_TABLE.name, key, guards: [nameIsFree] };
+}
+
+/** The actor of writes by the server itself. */
+export const SERVER: Actor = { dn: '', system: true };
+
+/** Thrown when the pending changes are no longer valid: a deleted entry was restored or purged, or a name was taken. */
+export class Overtaken extends Error {}
+
+interface ReferringEntry {
+  readonly id: Buffer;
+  readonly dn: Dn;
+  readonly row: Buffer;
+}
+
+/** The pending changes of names, with a check whether they are still pending. */
+export interface PendingChanges {
+  readonly nameChanges: NameChanges;
+  /** Guards that fail when the changes are no longer pending. */
+  readonly guards: readonly RowStep[];
+  arePending(): Promise<boolean>;
+  /** Values that were written after the changes, and do not follow. */
+  readonly laterValues?: LaterValues;
+}
+
+const VALUES_PER_PLAN = 500;
+
+/**
+ * Replaces values, some hundreds per plan. Throws `Overtaken` when the changes are no longer pending.
+ */
+export async function replaceValues(
+  context: WriteContext,
+  entry: ReferringEntry,
+  stale: readonly ReplacedValue[],
+  { guards, arePending }: Omit<PendingChanges, 'nameChanges'>,
+): Promise<void> {
+  const onGuardFailure = async (): Promise<void> => {
+    if (!(await arePending())) throw new Overtaken();
+  };
+  const modifications: Modification[] = [];
+  for (let offset = 0; offset < stale.length; offset += VALUES_PER_PLAN) {
+    const steps: PlanStep[] = [...guards];
+    for (const { type, description, value, currentValue, guard } of stale.slice(offset, offset + VALUES_PER_PLAN)) {
+      if (guard) steps.push(guard);
+      modifications.push(singleValue('delete', description, value));
+      if (Buffer.isBuffer(currentValue)) modifications.push(singleValue('add', description, currentValue));
+      else if (currentValue) {
+        const uid = value.subarray(withoutUid(type, value).length);
+        steps.push(
+          ...(await saveSteps(context, Buffer.from(currentValue.id, 'hex'), { id: entry.id, description, uid })),
+        );
+      }
+    }
+    await modify(context, entry.dn, modifications, SERVER, {
+      isSettlement: true,
+      manageDsaIT: true,
+      attached: { steps, onGuardFailure },
+    });
+    modifications.length = 0;
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+interface ReplacedValue extends Omit<StaleValue, 'offset'> {
+  /** Guard of a condition under which the value has to be replaced. */
+  readonly guard?: RowStep | undefined;
+}
+
+export function singleValue(operation: 'add' | 'delete', type: string, value: Buffer): Modification {
+  return { operation, attribute: { type, values: [value] } };
 }

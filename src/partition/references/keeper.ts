@@ -22,7 +22,7 @@ import { type CommittedNameChange, type References, retryWithFreshState, type Wr
 import { timeOfDeletion } from '../write/deleted-rows.js';
 import { modify } from '../write/modify.js';
 import { changesSince, LaterValues } from './changes-since.js';
-import { Overtaken, type PendingChanges, replaceValues, SERVER, singleValue } from './replace.js';
+import { Overtaken, type PendingChanges, replaceValues, SERVER, singleValue } from './dangling.js';
 
 const ROWS_PER_READ = 16;
 

@@ -11,9 +11,8 @@ import { ancestorDn, findEntry, throwNoSuchObject } from '../tree/locate.js';
 import { joinDn, ROOT } from '../tree/nodes.js';
 import { specialClass } from '../tree/specials.js';
 import { write } from './attempt.js';
-import type { Change } from './change.js';
 import { completeClasses, completeRdn } from './complete.js';
-import type { Target, WriteContext } from './context.js';
+import type { Change, Target, WriteContext } from './context.js';
 import { LargeValueWriter } from './large-ahead.js';
 import { requireSeen } from './rules/access.js';
 

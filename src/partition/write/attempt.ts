@@ -5,8 +5,7 @@ import type { Actor, AttachedSteps, WriteRequest } from '../model/directory-type
 import { MAX_TRIES } from '../model/thresholds.js';
 import { errorAsSeen } from '../tree/locate.js';
 import { noteMissing } from '../tree/missing-tables.js';
-import type { Change } from './change.js';
-import { PendingNamesError, type Target, type WriteContext } from './context.js';
+import { type Change, PendingNamesError, type Target, type WriteContext } from './context.js';
 import { type LargeValueWriter, newLargeSources } from './large-ahead.js';
 import { planOf } from './plan.js';
 import { applyRules, requireEntryAllowed, requireRequestAllowed } from './rules/apply.js';

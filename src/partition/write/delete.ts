@@ -23,8 +23,7 @@ import {
 import { uuidText } from '../model/uuid.js';
 import { joinDn, nodeTreeKey, ROOT } from '../tree/nodes.js';
 import { write } from './attempt.js';
-import type { Change, DeletedRow, StoredEntry } from './change.js';
-import type { Target, WriteContext } from './context.js';
+import type { Change, DeletedRow, StoredEntry, Target, WriteContext } from './context.js';
 import { deletedEntries } from './deleted-rows.js';
 import { LargeValueWriter, moveLargeValues, NO_MOVED_VALUES } from './large-ahead.js';
 import { findWhole, loadLarge } from './open.js';

@@ -8,8 +8,7 @@ import { type Piecework, withFence } from '../model/piecework.js';
 import { type SavedReference, saveReferenceStep } from '../model/reference-rows.js';
 import { DELETED, DELETED_TABLE, DELETION, PURGE_TABLE, parentIdOf, purgeKey, UUID_BYTES } from '../model/tables.js';
 import { uuidText } from '../model/uuid.js';
-import type { Change } from './change.js';
-import type { WriteContext } from './context.js';
+import type { Change, WriteContext } from './context.js';
 import { cellsWithMovedPointers } from './large-ahead.js';
 
 /** Returns the steps that keep a deleted entry. They replace a formerly deleted entry with the same entryUUID. */

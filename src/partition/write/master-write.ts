@@ -6,8 +6,7 @@ import { entryCells, type TreeInfo } from '../model/entry-cells.js';
 import { chunkQualifiers } from '../model/large.js';
 import { largeQualifiers, MASTER, MASTER_TABLE, Q, versionOf } from '../model/tables.js';
 import { LARGE_VALUE } from '../model/thresholds.js';
-import type { Change } from './change.js';
-import type { WriteContext } from './context.js';
+import type { Change, WriteContext } from './context.js';
 import type { WrittenValues } from './large-ahead.js';
 
 export interface MasterWrite {

@@ -1,6 +1,7 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Modification } from '../../ldap/ldap-types.js';
-import type { AttributeType, Dn, Rdn } from '../../schema/schema-types.js';
+import type { AttributeDescription, AttributeType, Dn, Rdn } from '../../schema/schema-types.js';
+import { EMPTY } from '../../store/row.js';
 import type {
   Actor,
   AttributeChange,
@@ -16,13 +17,11 @@ import { valueNormText } from '../model/present-row.js';
 import { MASTER_TABLE, type Node, upRdnOf } from '../model/tables.js';
 import { refuseReferral, requireHead } from '../tree/locate.js';
 import { withRights, write } from './attempt.js';
-import type { Change, StoredEntry } from './change.js';
 import { DraftEditor } from './changer.js';
 import { completeClasses } from './complete.js';
-import { PendingNamesError, type Target, type WriteContext } from './context.js';
+import { type Change, PendingNamesError, type StoredEntry, type Target, type WriteContext } from './context.js';
 import { LargeValueWriter } from './large-ahead.js';
 import { loadLarge, openNarrow, openWhole } from './open.js';
-import { settlePlaceholders } from './placeholder.js';
 import { isSpecial } from './plan.js';
 import { requireEntryAllowed, requireRequestAllowed } from './rules/apply.js';
 
@@ -181,4 +180,41 @@ function requireRdnValues(context: WriteContext, draft: Draft, rdn: Rdn): void {
       `the value of '${ava.type.name}' that names the entry cannot be removed; rename the entry instead`,
     );
   }
+}
+
+/**
+ * Adds or removes the empty DN, which names no entry: the placeholder of references that a class requires. The server
+ * adds it when it removes the last reference (`isSettlement`). It goes with every modification that adds a reference.
+ */
+function settlePlaceholders(
+  context: WriteContext,
+  draft: Draft,
+  modifications: readonly Modification[],
+  isSettlement = false,
+): void {
+  const { schema, shared } = context;
+  const relevant = modifications.filter(
+    ({ operation, attribute }) =>
+      isSettlement || (operation === 'add' && attribute.values.some(({ length }) => length > 0)),
+  );
+  for (const text of new Set(relevant.map(({ attribute }) => attribute.type))) {
+    const description = schema.requireDescription(text);
+    const { type } = description;
+    if (!shared.references.has(type)) continue;
+    if (isSettlement && draft.ofType(type).length === 0 && isRequiredType(context, draft, type))
+      draft.append(schema.requireDescription(type.name), type.name, [EMPTY]);
+    else removePlaceholder(draft, description);
+  }
+}
+
+/** Removes the empty DN if the attribute has another value. */
+export function removePlaceholder(draft: Draft, description: AttributeDescription): void {
+  const attribute = draft.get(description);
+  const values = attribute?.values.filter(({ bytes }) => bytes.length > 0) ?? [];
+  if (attribute && values.length > 0 && values.length < attribute.values.length) draft.set({ ...attribute, values });
+}
+
+export function isRequiredType({ schema }: WriteContext, draft: Draft, type: AttributeType): boolean {
+  const classes = draft.get(schema.requireDescription('objectClass'))?.values ?? [];
+  return classes.some(({ bytes }) => schema.objectClass(bytes.toString('latin1'))?.must.has(type));
 }

@@ -25,8 +25,7 @@ import { isWhole } from '../model/wide.js';
 import { type LocatedEntry, refuseReferral, requireHead } from '../tree/locate.js';
 import { nodeTreeKey } from '../tree/nodes.js';
 import { specialClass } from '../tree/specials.js';
-import type { StoredEntry } from './change.js';
-import type { WriteContext } from './context.js';
+import type { StoredEntry, WriteContext } from './context.js';
 
 /** Reads the whole entry at `dn`. Throws `noSuchObject` or `referral`. */
 export async function findWhole(

@@ -1,7 +1,6 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Writer } from '../../protocol/writer.js';
-import type { SendQueue } from './send-queue.js';
-import type { UnsentTotal } from './unsent.js';
+import type { SendQueue, UnsentTotal } from './send-queue.js';
 
 /** Bytes of a chunked message that are collected before any is sent: an error until then can be answered. */
 const COLLECTED_BYTES = 256 * 1024;

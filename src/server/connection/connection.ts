@@ -7,8 +7,7 @@ import type { DecodeLimits } from '../../protocol/limits.js';
 import { ProtocolError } from '../../protocol/protocol-error.js';
 import { responseOp } from '../../protocol/tags.js';
 import type { AnsweredRequest } from '../operations/perform.js';
-import { failureOutcome } from '../request/failure.js';
-import type { RequestMemory } from '../request/operation.js';
+import { failureOutcome, type RequestMemory } from '../request/operation.js';
 import type { Services } from '../services/services.js';
 import { clientNetwork } from '../words/network.js';
 import type { Session } from '../words/session.js';
@@ -21,8 +20,8 @@ import { Output } from './output.js';
 import { startReading } from './reading.js';
 import { type ReceivedRequest, Requests, type RequestsOwner } from './requests.js';
 import type { Rounds, Sender } from './rounds.js';
+import type { UnsentTotal } from './send-queue.js';
 import { acceptTls, cipherStrength, isEncrypted } from './tls.js';
-import type { UnsentTotal } from './unsent.js';
 
 export interface ConnectionOwner {
   readonly services: Services;

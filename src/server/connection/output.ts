@@ -4,8 +4,7 @@ import type { Maybe } from '../../partition/index.js';
 import { abandonSlabs, hadManySlabs } from '../../protocol/slabs.js';
 import { RESPONSE_CHUNK, Writer } from '../../protocol/writer.js';
 import { ChunkedMessages } from './chunked-messages.js';
-import { SendQueue } from './send-queue.js';
-import type { UnsentTotal } from './unsent.js';
+import { SendQueue, type UnsentTotal } from './send-queue.js';
 
 const MAX_POOLED_WRITERS = 16;
 

@@ -9,7 +9,7 @@ import { type EncodedRequest, encodeLongRequest, makeLongRequest } from '../long
 import { runForwarded } from '../long/forwarded.js';
 import { ConnectionReply } from '../long/run-long-request.js';
 import { formatRequestChange } from '../observation/change-text.js';
-import { isUnindexed } from '../observation/finished-operation.js';
+import { isUnindexed } from '../observation/observation.js';
 import { describeRequest } from '../observation/request-description.js';
 import { type AnsweredRequest, perform } from '../operations/perform.js';
 import { needsNoStore } from '../operations/search.js';
@@ -17,8 +17,7 @@ import type { LongResult } from '../processes/long-request.js';
 import { PrimaryNeeded } from '../processes/replica-states.js';
 import { refusalByKind } from '../request/access.js';
 import type { Transport } from '../request/context.js';
-import { failureOutcome } from '../request/failure.js';
-import { Operation, type OperationScope, type RequestMemory } from '../request/operation.js';
+import { failureOutcome, Operation, type OperationScope, type RequestMemory } from '../request/operation.js';
 import { isBindValid } from '../request/validity.js';
 import { isWrite } from '../services/acknowledgements.js';
 import type { Services } from '../services/services.js';

@@ -1,6 +1,5 @@
 import type { Socket } from 'node:net';
 import { isSlabView, releaseSlab, SLAB } from '../../protocol/slabs.js';
-import type { UnsentTotal } from './unsent.js';
 
 /**
  * Queue of the bytes to be written to a socket. The socket gets one chunk at a time, because each chunk received by the
@@ -94,4 +93,23 @@ function copyIfSmall(chunk: Buffer): Buffer {
   const copy = Buffer.from(chunk);
   releaseSlab(chunk);
   return copy;
+}
+
+/**
+ * Size of the responses of all connections that the clients have not received. A connection may have as many unsent
+ * bytes as are free. So clients that do not read come to share the limit evenly, and a client that reads always finds
+ * free bytes.
+ */
+export class UnsentTotal {
+  limitBytes: number;
+  bytes = 0;
+
+  constructor(limit: number) {
+    this.limitBytes = limit;
+  }
+
+  /** Unsent bytes that one connection may have now. */
+  get freeBytes(): number {
+    return this.limitBytes - this.bytes;
+  }
 }

@@ -5,9 +5,8 @@ import {
   type FinishedOperation,
   isUnindexed,
   type Observer,
-} from '../observation/finished-operation.js';
-import { shownMessage } from '../observation/hidden-values.js';
-import type { RequestDescription } from '../observation/request-description.js';
+} from '../observation/observation.js';
+import { type RequestDescription, shownMessage } from '../observation/request-description.js';
 import type { Config } from '../settings/index.js';
 import { JsonLine } from './json-line.js';
 import type { LineFile } from './line-file.js';

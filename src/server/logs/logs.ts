@@ -1,6 +1,6 @@
 import { ResultCode } from '../../ldap/ldap-error.js';
-import type { FinishedOperation, Observer } from '../observation/finished-operation.js';
-import { shownMessage } from '../observation/hidden-values.js';
+import type { FinishedOperation, Observer } from '../observation/observation.js';
+import { shownMessage } from '../observation/request-description.js';
 import type { Services } from '../services/services.js';
 import type { Config } from '../settings/index.js';
 import { AccessLog } from './access-log.js';

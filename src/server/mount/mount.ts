@@ -8,7 +8,7 @@ import { ExtendedOid } from '../../protocol/oids.js';
 import { cipherStrength, isEncrypted } from '../connection/tls.js';
 import { perform } from '../operations/perform.js';
 import type { Context, Outstanding, Transport } from '../request/context.js';
-import { failureOutcome } from '../request/failure.js';
+import { failureOutcome } from '../request/operation.js';
 import { isBindValid } from '../request/validity.js';
 import { createServices, type Services } from '../services/services.js';
 import { type Config, makeConfig } from '../settings/index.js';

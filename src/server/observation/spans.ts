@@ -1,7 +1,6 @@
 import { resultName } from '../../ldap/ldap-error.js';
-import type { FinishedOperation } from './finished-operation.js';
-import { shownMessage } from './hidden-values.js';
-import type { Observation } from './observation.js';
+import type { FinishedOperation, Observation } from './observation.js';
+import { shownMessage } from './request-description.js';
 
 /** The place in which all copies of `@opentelemetry/api` 1.x keep what a program has registered. */
 const REGISTRY = Symbol.for('opentelemetry.js.api.1');

@@ -14,8 +14,8 @@ import {
 import type { Config } from '../settings/index.js';
 import type { AccountPolicy } from './account-policy.js';
 import type { RowCredentials } from './credentials.js';
+import { PolicyRefusal } from './password-hashing.js';
 import { rememberedPasswords } from './password-history.js';
-import { PolicyRefusal } from './refusals.js';
 import type { RowAccount } from './row-account.js';
 
 /** A requested change of the passwords of an entry. */

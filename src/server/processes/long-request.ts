@@ -1,5 +1,5 @@
 import type { Maybe } from '../../partition/index.js';
-import type { SearchReport } from '../observation/finished-operation.js';
+import type { SearchReport } from '../observation/observation.js';
 import type { RequestDescription } from '../observation/request-description.js';
 import type { Outcome } from '../words/outcome.js';
 import type { Identity } from '../words/session.js';

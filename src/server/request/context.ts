@@ -3,7 +3,7 @@ import type { Maybe } from '../../partition/index.js';
 import type { GivenNumbers } from '../../partition/model/directory-types.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
-import type { SearchReport } from '../observation/finished-operation.js';
+import type { SearchReport } from '../observation/observation.js';
 import type { Services } from '../services/services.js';
 import type { RequestControls } from '../words/controls.js';
 import type { Session } from '../words/session.js';

@@ -1,14 +1,17 @@
+import { randomBytes } from 'node:crypto';
 import type { Client } from '../../fair/time-slice.js';
 import { LdapError } from '../../ldap/ldap-error.js';
-import type { Maybe } from '../../partition/index.js';
+import { damageOf, type Maybe } from '../../partition/index.js';
 import type { GivenNumbers } from '../../partition/model/directory-types.js';
+import { SlowWorkAbandoned, SlowWorkFull } from '../../password/index.js';
 import type { Request, RequestMessage } from '../../protocol/ldap-messages.js';
 import type { ReplyEntry } from '../entry/reply-entry.js';
 import type { Selection } from '../entry/selection.js';
-import type { SearchReport } from '../observation/finished-operation.js';
+import type { SearchReport } from '../observation/observation.js';
 import type { RequestDescription } from '../observation/request-description.js';
 import type { Services } from '../services/services.js';
 import { NO_CONTROLS, type RequestControls } from '../words/controls.js';
+import { errorOutcome, type Outcome, outcome } from '../words/outcome.js';
 import type { Session } from '../words/session.js';
 import type { Context, Outstanding, SearchReply, Transport } from './context.js';
 
@@ -128,4 +131,28 @@ export class Operation implements Context, SearchReply {
     if (this.aborted) throw new LdapError('canceled', 'canceled');
     return this.#results.sendReference(this, urls);
   }
+}
+
+type FailureServices = Pick<Services, 'log' | 'partition' | 'config'>;
+
+/**
+ * Returns the outcome of an operation that threw `error`. An `LdapError` is sent to the client as it is. Any other
+ * error is a fault of the server: the error is logged with its stack and an incident id, and the client gets only the
+ * id. Damaged stored data is treated likewise, and makes the directory read-only with the setting
+ * `readOnlyWhenDamaged`.
+ */
+export function failureOutcome(error: unknown, { log, partition, config }: FailureServices): Outcome {
+  const damage = damageOf(error);
+  if (error instanceof LdapError && !damage) return errorOutcome(error);
+  if (error instanceof SlowWorkFull) return outcome('busy', `${error.message}; try again`);
+  if (error instanceof SlowWorkAbandoned) return outcome('canceled', error.message);
+  const incident = randomBytes(6).toString('hex');
+  if (damage) {
+    const { table, key, message } = damage;
+    log.error({ incident, table, key }, `stored data is damaged: ${message}`);
+    if (config.readOnlyWhenDamaged) partition.store.holdWrites?.(message);
+    return outcome('other', `stored data is damaged; incident ${incident} in the server's log`);
+  }
+  log.error({ incident, err: error }, 'unexpected error');
+  return outcome('other', `internal error; incident ${incident} in the server's log`);
 }

@@ -7,13 +7,13 @@ import type { Dn } from '../../schema/schema-types.js';
 import { Login } from '../passwords/account-status.js';
 import { credentialsAfter, isCredential, type RowCredentials } from '../passwords/credentials.js';
 import { daysOf, operationalChanges } from '../passwords/operational-changes.js';
+import { PolicyRefusal } from '../passwords/password-hashing.js';
 import {
   type PasswordChange,
   refuseByPolicy,
   refuseHashedByOwner,
   refuseTooYoung,
 } from '../passwords/password-rules.js';
-import { PolicyRefusal } from '../passwords/refusals.js';
 import { isOwn, OperationSource } from './access.js';
 import type { Context } from './context.js';
 import { requireNoReset } from './password-policy.js';

@@ -1,7 +1,7 @@
 import { encodePasswordPolicy, type PasswordPolicyResponse } from '../../protocol/controls/password-policy.js';
 import type { Control } from '../../protocol/ldap-messages.js';
 import { ControlOid } from '../../protocol/oids.js';
-import { PolicyRefusal } from '../passwords/refusals.js';
+import { PolicyRefusal } from '../passwords/password-hashing.js';
 import { errorOutcome, type Outcome } from '../words/outcome.js';
 import type { Identity } from '../words/session.js';
 import type { Context } from './context.js';

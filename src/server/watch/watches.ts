@@ -4,9 +4,9 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import type { Schema } from '../../schema/schema.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { AccessLog, SUCCESS_CODES } from '../logs/access-log.js';
-import type { FinishedOperation, Observer } from '../observation/finished-operation.js';
+import type { FinishedOperation, Observer } from '../observation/observation.js';
+import type { BusyClient, OperationFilter, SlowSearch, TopSample, WatchedLines } from '../processes/siblings.js';
 import type { Statistics } from '../processes/statistics.js';
-import type { BusyClient, OperationFilter, SlowSearch, TopSample, WatchedLines } from '../processes/watch.js';
 import { filterShape } from '../services/search-tally.js';
 import type { Services } from '../services/services.js';
 

@@ -22,7 +22,6 @@ import {
   type Term,
   TRUE,
 } from './compiled-filter.js';
-import { FilterDescriptions } from './filter-descriptions.js';
 import {
   assertionTest,
   cellBytes,
@@ -40,7 +39,7 @@ import {
   setTest,
   undefinedTerm,
 } from './filter-terms.js';
-import { SharedForms } from './forms.js';
+import { FilterDescriptions, SharedForms } from './forms.js';
 import { parseSubstrings, type Substrings } from './substring-assertion.js';
 import { ValuesTerm } from './values-term.js';
 

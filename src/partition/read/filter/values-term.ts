@@ -2,9 +2,8 @@ import type { AttributeType } from '../../../schema/schema-types.js';
 import { CELL_HEADER, nextCell } from '../../../store/row.js';
 import { MASTER } from '../../model/tables.js';
 import { type Candidate, FALSE, type FormTest, type Lookup, type Term, TRUE, type Tri } from './compiled-filter.js';
-import type { FilterDescription, FilterDescriptions } from './filter-descriptions.js';
 import { cellBytes, passes } from './filter-terms.js';
-import type { NormalForms } from './forms.js';
+import type { FilterDescription, FilterDescriptions, NormalForms } from './forms.js';
 
 /** A term on the values of one attribute description. Without `test`, a term on their presence. */
 export class ValuesTerm implements Term {

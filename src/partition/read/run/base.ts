@@ -14,7 +14,7 @@ import type { TreeContext } from '../../tree/tree-context.js';
 import type { SearchParams } from '../search-params.js';
 import type { Area, Base } from './area.js';
 import { checkHead } from './entry-check.js';
-import { examineEntry } from './entry-fetch.js';
+import { examineEntry } from './index-search.js';
 import type { SearchContext } from './search-context.js';
 import type { SearchRun } from './search-run.js';
 

@@ -9,8 +9,7 @@ import { type IndexPlan, type PlanContext, planIndexes } from '../plan/index-pla
 import { containsKey, type IndexRanges, keyRanges, type Range } from '../plan/key-ranges.js';
 import { type Source, sortIds } from '../plan/sources.js';
 import { INDEX_BATCH } from './batch-sizes.js';
-import { examineEntries, examineEntry } from './entry-fetch.js';
-import { examineIds } from './index-search.js';
+import { examineEntries, examineEntry, examineIds } from './index-search.js';
 import type { Resume } from './page.js';
 import type { ExaminedEntry, SearchRun } from './search-run.js';
 

@@ -9,7 +9,7 @@ import { childrenRange, type Node, TREE_TABLE, UUID_BYTES } from '../../model/ta
 import { isWithin, nodeTreeKey } from '../../tree/nodes.js';
 import { HAS_CHILDREN, mayBeTrue, type RowSelection } from '../filter/store-filter.js';
 import { type Area, isWholeTable } from './area.js';
-import { examineEntry } from './entry-fetch.js';
+import { examineEntry } from './index-search.js';
 import { PATH_HASH_BYTES, pathHash } from './page.js';
 import { entryIdOf, type ScanTarget, scanRange } from './range-scan.js';
 import type { SearchRun } from './search-run.js';

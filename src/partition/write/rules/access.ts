@@ -10,8 +10,7 @@ import { presentRow } from '../../model/present-row.js';
 import { MASTER_TABLE, type Node, upRdnOf } from '../../model/tables.js';
 import { HiddenEntry } from '../../tree/locate.js';
 import { ROOT } from '../../tree/nodes.js';
-import { type Change, changedTypes } from '../change.js';
-import type { Rule, Target, Verdict, WriteContext } from '../context.js';
+import { type Change, changedTypes, type Rule, type Target, type Verdict, type WriteContext } from '../context.js';
 
 /** Checks the actor's rights to the request and to the change. Actors without `access` may do everything. */
 export const ACCESS: Rule = {

@@ -4,8 +4,7 @@ import { chain } from '../../../store/maybe.js';
 import { lockTimeOf, NO_STATE, stateStep } from '../../model/account-state.js';
 import { STATE_TABLE } from '../../model/tables.js';
 import { isUnrestricted, readState, stateAfterPasswordChange, unlockedState } from '../account-state.js';
-import type { Change } from '../change.js';
-import type { Rule, WriteContext } from '../context.js';
+import type { Change, Rule, WriteContext } from '../context.js';
 
 const LOCK_ATTRIBUTE = 'pwdAccountLockedTime';
 

@@ -1,8 +1,7 @@
 import type { Maybe, PlanStep } from '../../../store/contract.js';
 import { isPromise } from '../../../store/maybe.js';
 import type { WriteRequest } from '../../model/directory-types.js';
-import type { Change } from '../change.js';
-import type { Target, Verdict, WriteContext } from '../context.js';
+import type { Change, Target, Verdict, WriteContext } from '../context.js';
 
 /** Throws the error of the first rule that refuses the request. */
 export function requireRequestAllowed(context: WriteContext, asked: WriteRequest): void {

@@ -4,8 +4,7 @@ import { uidStart } from '../../../schema/syntaxes.js';
 import type { Draft } from '../../model/draft.js';
 import { GROUPS_STEP, type GroupTypes, groupTypes, UID_STEP, UNIQUE_MEMBER_MATCH } from '../../model/group-rows.js';
 import { MEMBER_URLS } from '../../model/thresholds.js';
-import { type Change, changedTypes } from '../change.js';
-import type { Rule } from '../context.js';
+import { type Change, changedTypes, type Rule } from '../context.js';
 
 /**
  * Invalidates cached memberships when groups change; changes of names do so by the shared row. Refuses new member URLs

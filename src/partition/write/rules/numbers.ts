@@ -5,8 +5,7 @@ import { attributeKey, type Draft, type DraftAttribute, type DraftValue } from '
 import { chosenCountGuardStep, countChosenStep, readNumbers } from '../../model/number-rows.js';
 import { textBytes } from '../../model/texts.js';
 import type { NumberRange, ValueRules } from '../../model/value-rules.js';
-import { type Change, changedTypes } from '../change.js';
-import type { Rule, Verdict, WriteContext } from '../context.js';
+import { type Change, changedTypes, type Rule, type Verdict, type WriteContext } from '../context.js';
 import { firstFreeNumber } from '../number-pools.js';
 import { UNIQUE } from './unique.js';
 

@@ -1,8 +1,7 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
 import type { AttributeType } from '../../../schema/schema-types.js';
 import type { Draft } from '../../model/draft.js';
-import { changedTypes } from '../change.js';
-import type { Rule } from '../context.js';
+import { changedTypes, type Rule } from '../context.js';
 
 /** The greatest values of numbers, and of all others, as in slapd: in seconds 68 years. */
 const GREATEST: Readonly<Record<string, number>> = { pwdCheckQuality: 2, rowanPwdMinScore: 4, others: 2_147_483_647 };

@@ -8,10 +8,9 @@ import { presentRow, valueNormText } from '../../model/present-row.js';
 import { deferredReferences, restoredStep, type SavedReference, savedReferences } from '../../model/reference-rows.js';
 import { DELETED, DELETION, MASTER_TABLE, Q, TREE } from '../../model/tables.js';
 import { nodeNormText } from '../../tree/node-name.js';
-import type { Change } from '../change.js';
-import { PendingNamesError, type Rule, type Verdict, type WriteContext } from '../context.js';
+import { type Change, PendingNamesError, type Rule, type Verdict, type WriteContext } from '../context.js';
 import { saveSteps } from '../deleted-rows.js';
-import { isRequiredType, removePlaceholder } from '../placeholder.js';
+import { isRequiredType, removePlaceholder } from '../modify.js';
 
 /** The most pending changes of names. Further changes wait. */
 const MAX_PENDING = 64;

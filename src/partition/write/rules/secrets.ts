@@ -2,8 +2,7 @@ import { LdapError } from '../../../ldap/ldap-error.js';
 import { ancestorOf } from '../../../schema/dn.js';
 import type { Dn } from '../../../schema/schema-types.js';
 import { secretNameError, tooManyPasswordsError } from '../../model/secrets.js';
-import { type Change, changedTypes } from '../change.js';
-import type { Rule, WriteContext } from '../context.js';
+import { type Change, changedTypes, type Rule, type WriteContext } from '../context.js';
 
 /**
  * Refuses secrets in RDNs, too many passwords, and passwords of the administrator from anybody else. (The rule `SCHEMA`

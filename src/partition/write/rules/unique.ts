@@ -19,8 +19,7 @@ import {
   uniqueValues,
 } from '../../model/unique-rows.js';
 import type { Constraint } from '../../model/value-rules.js';
-import { type Change, changedTypes } from '../change.js';
-import type { Rule, Verdict, WriteContext } from '../context.js';
+import { type Change, changedTypes, type Rule, type Verdict, type WriteContext } from '../context.js';
 import { hasPointer, loadLarge } from '../open.js';
 import { crosses, isInScope, positionOf } from '../unique-scope.js';
 

@@ -1,6 +1,7 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Modification, PartialAttribute } from '../../../ldap/ldap-types.js';
 import { chain, type Maybe } from '../../../partition/index.js';
+import type { AccountState } from '../../../partition/model/account-state.js';
 import { generalizedTime } from '../../../partition/model/csn.js';
 import type { SplitChanges, Target } from '../../../partition/model/directory-types.js';
 import {
@@ -12,6 +13,7 @@ import {
 import { decodeCancel } from '../../../protocol/extended/cancel.js';
 import type { ExtendedRequest } from '../../../protocol/ldap-messages.js';
 import { ExtendedOid } from '../../../protocol/oids.js';
+import { decodePlain } from '../../../replica/plain.js';
 import type { Dn } from '../../../schema/schema-types.js';
 import { generalizedTimeMs } from '../../../schema/time.js';
 import {
@@ -22,13 +24,13 @@ import {
   parseApplicationPasswords,
   parseNetworks,
 } from '../../passwords/application-password.js';
-import { actorOf, requireAdmin, requireBound, requireConfidential } from '../../request/access.js';
+import { mergeAll } from '../../processes/replica-states.js';
+import { actorOf, requireAdmin, requireBound, requireConfidential, requireReplica } from '../../request/access.js';
 import type { Context, SearchReply } from '../../request/context.js';
 import { requireNoReset, requireOwnPassword, runPasswordChange } from '../../request/password-policy.js';
 import { requireValidBind } from '../../request/validity.js';
 import { type Outcome, SUCCESS } from '../../words/outcome.js';
 import { passwordModify } from './password-modify.js';
-import { acknowledge, handOn, replicate } from './replicate.js';
 
 /** Dispatches an extended operation by its OID (RFC 4511 §4.12). */
 export function extendedOperation(context: Context, request: ExtendedRequest, reply: SearchReply): Maybe<Outcome> {
@@ -177,4 +179,39 @@ async function listPasswords(context: Context, dn: Dn): Promise<Parameters<typeo
       lastUse: lastUse === undefined ? undefined : generalizedTime(lastUse),
     };
   });
+}
+
+/** Sends a copy, or changes until the replica ends the connection, as intermediate responses. */
+async function replicate(context: Context, { value }: ExtendedRequest, reply: SearchReply): Promise<Outcome> {
+  const replica = await requireReplica(context);
+  const { intermediate } = reply;
+  const connection = context.session.connectionNumber;
+  if (!intermediate) throw new LdapError('unwillingToPerform', 'this server sends no intermediate responses');
+  const controller = new AbortController();
+  const forget = context.onAbortWhileWaiting(() => controller.abort());
+  try {
+    for await (const message of context.services.primary.messages(replica, connection, value, controller.signal))
+      await intermediate(ExtendedOid.replicate, message);
+    return SUCCESS;
+  } finally {
+    forget();
+  }
+}
+
+async function acknowledge(context: Context, { value }: ExtendedRequest): Promise<Outcome> {
+  const position = value?.toString('latin1') ?? '';
+  if (!/^\d{1,20}$/.test(position)) throw new LdapError('protocolError', 'an acknowledgement is a number of the log');
+  await requireReplica(context);
+  context.services.primary.acknowledge(context.session.connectionNumber, BigInt(position));
+  return SUCCESS;
+}
+
+/** Merges what a replica has recorded of binds while it did not reach this server. */
+async function handOn(context: Context, { value }: ExtendedRequest): Promise<Outcome> {
+  const { partition, primaryLink } = context.services;
+  await requireReplica(context);
+  if (!value) throw new LdapError('protocolError', 'the states are missing');
+  if (primaryLink) await primaryLink.handOn(value);
+  else await mergeAll(partition, decodePlain(value) as [string, AccountState][]);
+  return SUCCESS;
 }

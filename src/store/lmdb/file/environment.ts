@@ -1,3 +1,6 @@
+import { statSync } from 'node:fs';
+import { totalmem } from 'node:os';
+import { join } from 'node:path';
 import { open, type RootDatabase, type Transaction } from 'lmdb';
 import type { Store, TableSpec } from '../../contract.js';
 import { counterBytes } from '../../row.js';
@@ -5,12 +8,12 @@ import { parseStoredJson, StoreError } from '../../store-error.js';
 import { noTable } from '../../tables.js';
 import type { LmdbOptions } from '../lmdb-options.js';
 import { DecodedLayout } from '../record/row-layout.js';
+import { DATA_FILE } from './data-file.js';
 import { type Db, openDb } from './database.js';
 import { endLineOfLmdb, freeBytes, isNearlyFull } from './free-space.js';
 import { isLmdbError, toStoreError } from './lmdb-errors.js';
 import { type LmdbTable, openTable } from './lmdb-table.js';
 import { PAGE_BYTES } from './pages.js';
-import { exceedsMemory, memoryLimit } from './read-ahead.js';
 import { Dictionary, Records } from './records.js';
 
 /** LMDB's longest key with 8 KiB pages, bytes. */
@@ -289,4 +292,20 @@ class Catalog {
 
 function rowNumberKey(id: number): Buffer {
   return Buffer.from(`appended:${id}`);
+}
+
+/** Memory limit of the process in bytes, page cache included. */
+export function memoryLimit(): number {
+  const limit = process.constrainedMemory();
+  return limit > 0 ? Math.min(limit, totalmem()) : totalmem();
+}
+
+/**
+ * Returns whether the data file is too large for read-ahead by the operating system. If the file fits into memory,
+ * read-ahead fills the cache quickly after a start. Otherwise each random read would evict many pages for few useful
+ * pages.
+ */
+function exceedsMemory(folder: string, memory: number): boolean {
+  const { size } = statSync(join(folder, DATA_FILE), { throwIfNoEntry: false }) ?? { size: 0 };
+  return size > memory / 2;
 }
