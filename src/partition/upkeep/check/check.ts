@@ -6,7 +6,7 @@ import type { Breach } from '../../model/directory-types.js';
 import { isComplete } from '../../model/index-set.js';
 import type { Piecework } from '../../model/piecework.js';
 import { drawRuns, type SampleRuns } from '../../model/sample-runs.js';
-import { DELETED_TABLE, MASTER, MASTER_TABLE, Q, STATE_TABLE, TREE_TABLE, UUID_BYTES } from '../../model/tables.js';
+import { DELETED_TABLE, MASTER, MASTER_TABLE, Q, STATE_TABLE, TREE_TABLE } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import { describeLoss, missingTables } from '../../tree/missing-tables.js';
 import { readSharedRow } from '../../tree/shared-row.js';
@@ -17,7 +17,7 @@ import { checkIndexRows } from './index-table.js';
 import { checkLostChunks } from './large-values.js';
 import { rowProblem } from './record.js';
 import { checkSettings } from './stored-values.js';
-import { type BreachReport, type OnPasswords, type OnProgress, type ReportBreach, Survey } from './survey.js';
+import { type BreachReport, type OnPasswords, type OnProgress, placeOf, type ReportBreach, Survey } from './survey.js';
 import { checkTree, checkTreeRows } from './tree.js';
 import { checkUnique } from './unique-values.js';
 
@@ -139,7 +139,6 @@ async function checkAccountStates(survey: Survey): Promise<void> {
     const entries = await survey.getMany(MASTER_TABLE.name, keys);
     for (const [i, key] of keys.entries()) {
       if (isDecoyRow(key)) continue;
-      const place = key.length === UUID_BYTES ? uuidText(key) : `key ${key.toString('hex')}`;
       const problem = rowProblem(rows[i]!) ?? stateProblem(rows[i]!);
       const isLost = !entries[i] && survey.isFullyReadable(MASTER_TABLE.name);
       if (!problem && !isLost) continue;
@@ -147,7 +146,7 @@ async function checkAccountStates(survey: Survey): Promise<void> {
       const absentGuard = { op: 'absent', family: MASTER.treeInfo, qualifier: Q.version } as const;
       const fix: PlanStep[] = [{ table: STATE_TABLE.name, key, deleteRow: true }];
       if (!problem) fix.push({ table: MASTER_TABLE.name, key, guards: [absentGuard] });
-      await survey.report('state', place, `${message}; repair removes it`, fix);
+      await survey.report('state', placeOf(key), `${message}; repair removes it`, fix);
     }
   });
 }

@@ -12,7 +12,7 @@ import {
 import { uuidText } from '../../model/uuid.js';
 import { checkLarge } from './large-values.js';
 import { rowProblem } from './record.js';
-import type { Survey } from './survey.js';
+import { placeOf, type Survey } from './survey.js';
 
 /** Checks that deleted entries and purge rows agree, and that change records can be read. */
 export async function checkHistory(survey: Survey): Promise<void> {
@@ -34,7 +34,7 @@ export async function checkHistory(survey: Survey): Promise<void> {
 
 /** Checks a deleted entry. Returns whether it has a purge row. */
 async function checkDeletedEntry(survey: Survey, key: Buffer, row: Buffer): Promise<boolean> {
-  const place = key.length === UUID_BYTES ? uuidText(key) : `key ${key.toString('hex')}`;
+  const place = placeOf(key);
   const problem = rowProblem(row) ?? (key.length === UUID_BYTES ? undefined : 'the key is not an entryUUID');
   if (problem) {
     await survey.report('deleted', place, `the deleted entry cannot be read: ${problem}; repair forgets it`, [
@@ -44,12 +44,9 @@ async function checkDeletedEntry(survey: Survey, key: Buffer, row: Buffer): Prom
   }
   const time = cellValue(row, DELETED.deletion, DELETION.time);
   if (time?.length !== 8 || !cellValue(row, DELETED.deletion, DELETION.dn)) {
-    await survey.report(
-      'deleted',
-      place,
-      'the deleted entry has no DN or time; repair sets the time to now, so that it can still be restored',
-      setTimeSteps(key),
-    );
+    const message =
+      'the deleted entry has no DN or time; repair sets the time to now, so that it can still be restored';
+    await survey.report('deleted', place, message, setTimeSteps(key));
     return false;
   }
   const timeGuardStep: PlanStep = {
@@ -101,12 +98,9 @@ async function checkPurgeRows(survey: Survey): Promise<void> {
       const row = rows[i];
       const time = row && !rowProblem(row) ? cellValue(row, DELETED.deletion, DELETION.time) : undefined;
       if (time && purgeKey(time, ids[i]!).equals(key)) continue;
-      await survey.report(
-        'purge',
-        uuidText(ids[i]!),
-        'a purge row belongs to no deleted entry of its time; repair removes it',
-        [{ table: PURGE_TABLE.name, key, deleteRow: true }],
-      );
+      const message = 'a purge row belongs to no deleted entry of its time; repair removes it';
+      const fix = [{ table: PURGE_TABLE.name, key, deleteRow: true }];
+      await survey.report('purge', uuidText(ids[i]!), message, fix);
     }
   });
 }

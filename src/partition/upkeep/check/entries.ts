@@ -1,4 +1,4 @@
-import type { Cell, KeyRange, PlanStep } from '../../../store/contract.js';
+import type { KeyRange, PlanStep } from '../../../store/contract.js';
 import { cellValue, unpackRow } from '../../../store/row.js';
 import { checkRow } from '../../../store/row-edit.js';
 import { StoreError } from '../../../store/store-error.js';
@@ -23,16 +23,13 @@ import { uuidText } from '../../model/uuid.js';
 import { normCellChanges } from '../../write/differences.js';
 import { checkLarge } from './large-values.js';
 import { checkOptions, checkSecrets } from './options.js';
-import { parseName, placeSteps, rowProblem, uniqueRdn } from './record.js';
+import { type CheckedEntry, entryFix, parseName, placeSteps, rowProblem, uniqueRdn, valueCells } from './record.js';
 import { checkClassNames, checkComputed, checkSpelling, checkWide } from './stored-values.js';
-import { nextVersion, printable, type Survey } from './survey.js';
+import { placeOf, printable, type Survey } from './survey.js';
 
-/** An entry with a readable master row. */
-export interface EntryRow {
+/** An entry, with what derives from it. */
+export interface EntryRow extends CheckedEntry {
   readonly number: number;
-  readonly id: Buffer;
-  readonly row: Buffer;
-  readonly version: Buffer;
   readonly treeKey: Buffer;
   /** The implied rows; undefined if a large value is lost. */
   readonly impliedRows: ImpliedRows | undefined;
@@ -89,7 +86,7 @@ async function readOrReportEntry(survey: Survey, key: Buffer, row: Buffer): Prom
 }
 
 async function readEntry(survey: Survey, key: Buffer, row: Buffer): Promise<EntryRow | undefined> {
-  const place = key.length === UUID_BYTES ? uuidText(key) : `key ${key.toString('hex')}`;
+  const place = placeOf(key);
   if (key.length !== UUID_BYTES) {
     await survey.report('row', place, 'a key of table master is not an entryUUID; nothing can be made of it');
     return undefined;
@@ -100,11 +97,8 @@ async function readEntry(survey: Survey, key: Buffer, row: Buffer): Promise<Entr
     const parentId = problem.parentId ?? ROOT_ID;
     survey.unreadableIds.add(key.toString('latin1'));
     survey.oneLevelCounts[survey.ids.append(key, parentId)] = Number.NaN;
-    await survey.report(
-      'row',
-      place,
-      `${problem.why}; repair leaves it and what belongs to it alone: restore it from a backup`,
-    );
+    const message = `${problem.why}; repair leaves it and what belongs to it alone: restore it from a backup`;
+    await survey.report('row', place, message);
     return undefined;
   }
   const number = survey.ids.append(key, parentIdOf(row));
@@ -117,15 +111,16 @@ async function readEntry(survey: Survey, key: Buffer, row: Buffer): Promise<Entr
   const largeValues = await checkLarge(survey, MASTER_TABLE.name, key, row, survey.guards(key, version), hasNormalForm);
   if (largeValues?.hasLostValue) survey.unreadableIds.add(key.toString('latin1'));
   const draft = draftWithLarge(survey.context, row, largeValues?.values);
-  await checkUuid(survey, key, row, version, draft);
-  await checkSecrets(survey, key, row, version, draft.attributes);
-  await checkOptions(survey, key, row, version, draft);
-  await checkWide(survey, key, row, version, draft);
-  await checkComputed(survey, key, version, draft);
-  await checkSpelling(survey, key, version, draft);
-  await checkClassNames(survey, key, version, draft);
+  const entry = { id: key, row, version, draft };
+  await checkUuid(survey, entry);
+  await checkSecrets(survey, entry);
+  await checkOptions(survey, entry);
+  await checkWide(survey, entry);
+  await checkComputed(survey, entry);
+  await checkSpelling(survey, entry);
+  await checkClassNames(survey, entry);
   const impliedRows = largeValues?.hasLostValue ? undefined : impliedByDraft(survey, draft);
-  return { number, id: key, row, version, treeKey: treeKey(parentIdOf(row), normRdnOf(row)), impliedRows };
+  return { ...entry, number, treeKey: treeKey(parentIdOf(row), normRdnOf(row)), impliedRows };
 }
 
 export function impliedByDraft(survey: Survey, draft: Draft): ImpliedRows {
@@ -162,78 +157,58 @@ async function checkName(survey: Survey, id: Buffer, row: Buffer): Promise<void>
   const upRdn = upRdnOf(row);
   const parsedName = parseName(survey, parentId, upRdn);
   if (parsedName === undefined) {
-    if (parentId.equals(ROOT_ID))
-      return survey.report(
-        'parent',
-        uuidText(id),
-        `the entry stands at the root under '${printable(upRdn)}', which is no name; add the suffix it belongs to and import it`,
-      );
+    if (parentId.equals(ROOT_ID)) {
+      const message = `the entry stands at the root under '${printable(upRdn)}', which is no name; add the suffix it belongs to and import it`;
+      return survey.report('parent', uuidText(id), message);
+    }
     const rdn = uniqueRdn(survey, id, row);
-    const fix = placeSteps(survey, id, row, parentId, Buffer.from(rdn.text), rdn.norm);
-    return survey.report(
-      'name',
-      uuidText(id),
-      `'${printable(upRdn)}' is not an RDN; repair names the entry '${rdn.text}'`,
-      fix,
-    );
+    const message = `'${printable(upRdn)}' is not an RDN; repair names the entry '${rdn.text}'`;
+    return survey.report('name', uuidText(id), message, placeSteps(survey, id, row, parentId, rdn));
   }
-  const properRdn = Buffer.from(parsedName.text);
-  const makeFix = () => placeSteps(survey, id, row, parentId, properRdn, parsedName.norm);
+  const makeFix = () => placeSteps(survey, id, row, parentId, parsedName);
   if (!parsedName.norm.equals(normRdnOf(row))) {
     const message = `normRdn ${printable(normRdnOf(row))} is not the normal form of '${printable(upRdn)}'; repair sets it`;
     await survey.report('name', uuidText(id), message, makeFix());
-  } else if (!properRdn.equals(upRdn)) {
+  } else if (!Buffer.from(parsedName.text).equals(upRdn)) {
     const message = `'${printable(upRdn)}' is not written as RFC 4514 does; repair writes '${parsedName.text}'`;
     await survey.report('spelling', uuidText(id), message, makeFix());
   }
 }
 
 /** Checks that the attribute entryUUID matches the key. */
-async function checkUuid(survey: Survey, id: Buffer, row: Buffer, version: Buffer, draft: Draft): Promise<void> {
-  const text = uuidText(id);
-  const uuidValues = attributeValues(survey.context, row, 'entryUUID');
+async function checkUuid(survey: Survey, entry: CheckedEntry): Promise<void> {
+  const text = uuidText(entry.id);
+  const uuidValues = attributeValues(survey.context, entry.row, 'entryUUID');
   if (uuidValues.length === 1 && uuidValues[0]!.toString('latin1').toLowerCase() === text) return;
   const description = survey.context.schema.requireDescription('entryUUID');
-  const attribute = draft.get(description);
-  const removedNames = (attribute?.values ?? []).map((v) => ({
-    family: MASTER.upAttributes,
-    qualifier: valueQualifier(attribute!.text, v.index),
-  }));
-  const put: Cell[] = [
-    {
-      family: MASTER.upAttributes,
-      qualifier: valueQualifier(attribute?.text ?? description.text, 0),
-      value: Buffer.from(text),
-    },
-    { family: MASTER.treeInfo, qualifier: Q.version, value: nextVersion(version) },
-  ];
-  await survey.report('id', text, 'attribute entryUUID is not the key of the master row; repair sets it', [
-    ...survey.guards(id, version),
-    { table: MASTER_TABLE.name, key: id, delete: removedNames, put },
+  const attribute = entry.draft.get(description) ?? { text: description.text, values: [] };
+  const qualifier = valueQualifier(attribute.text, 0);
+  const fix = entryFix(survey, entry, valueCells(attribute), [
+    { family: MASTER.upAttributes, qualifier, value: Buffer.from(text) },
   ]);
+  await survey.report('id', text, 'attribute entryUUID is not the key of the master row; repair sets it', fix);
 }
 
 async function checkTreeRow(survey: Survey, entry: EntryRow, row: Buffer | undefined): Promise<void> {
   const { id, treeKey: key } = entry;
   const entryId = uuidText(id);
-  if (!row)
-    return survey.report(
-      'treeRow',
-      entryId,
-      'the entry has no tree row, so its name does not find it; repair makes it',
-      rebuildSteps(survey, entry),
-    );
+  if (!row) {
+    const message = 'the entry has no tree row, so its name does not find it; repair makes it';
+    return survey.report('treeRow', entryId, message, rebuildSteps(survey, entry));
+  }
   const problem = rowProblem(row);
-  if (problem) survey.foreignTreeKeys.add(key.toString('latin1'));
-  if (problem)
+  if (problem) {
+    survey.foreignTreeKeys.add(key.toString('latin1'));
     return survey.report('treeRow', entryId, `${problem}; repair makes the tree row anew`, rebuildSteps(survey, entry));
+  }
   const ownerId = cellValue(row, TREE.treeInfo, Q.id);
   if (!ownerId?.equals(id)) return checkForeignTreeRow(survey, entry, ownerId);
   survey.treeRowCount++;
   survey.oneLevelCounts[entry.number] = counterValue(row, Q.oneLevelCount);
   survey.subLevelCounts[entry.number] = counterValue(row, Q.subLevelCount);
   if (!entry.impliedRows) return;
-  const { removedCells, writtenCells } = normDifference(row, entry.impliedRows);
+  const storedCells = unpackRow(row).filter(({ family }) => family === TREE.normAttributes);
+  const { removedCells, writtenCells } = normCellChanges(storedCells, entry.impliedRows.cells);
   if (removedCells.length + writtenCells.length === 0) return;
   const firstCell = [...writtenCells, ...removedCells][0]!;
   const message = `${writtenCells.length} cells of normAttributes are missing or wrong and ${removedCells.length} are too many, the first is ${printable(firstCell.qualifier)}`;
@@ -257,19 +232,15 @@ async function checkForeignTreeRow(survey: Survey, entry: EntryRow, owner: Buffe
   if (owner && survey.lostIds.has(owner.toString('latin1'))) return;
   if (!ownerRow || !treeKey(parentIdOf(ownerRow), normRdnOf(ownerRow)).equals(entry.treeKey)) {
     survey.foreignTreeKeys.add(entry.treeKey.toString('latin1'));
-    return survey.report(
-      'id',
-      entryId,
-      `the tree row of the entry's name leads to ${owner ? owner.toString('hex') : 'no id'}; repair makes it anew`,
-      rebuildSteps(survey, entry),
-    );
+    const message = `the tree row of the entry's name leads to ${owner ? owner.toString('hex') : 'no id'}; repair makes it anew`;
+    return survey.report('id', entryId, message, rebuildSteps(survey, entry));
   }
   const parentId = parentIdOf(entry.row);
   const message = `the entry has the same name as entry ${uuidText(owner!)}, which its name leads to`;
   if (parentId.equals(ROOT_ID))
     return survey.report('name', entryId, `${message}; a suffix has only one entry: repair cannot rename it`);
   const rdn = uniqueRdn(survey, entry.id, entry.row);
-  const fix = placeSteps(survey, entry.id, entry.row, parentId, Buffer.from(rdn.text), rdn.norm);
+  const fix = placeSteps(survey, entry.id, entry.row, parentId, rdn);
   await survey.report('name', entryId, `${message}; repair renames it to '${rdn.text}'`, fix);
 }
 
@@ -288,9 +259,4 @@ function rebuildSteps(survey: Survey, entry: EntryRow): readonly PlanStep[] | un
     ...survey.guards(entry.id, entry.version, true),
     { table: TREE_TABLE.name, key: entry.treeKey, deleteRow: true, put },
   ];
-}
-
-function normDifference(row: Buffer, implied: ImpliedRows): ReturnType<typeof normCellChanges> {
-  const storedCells = unpackRow(row).filter(({ family }) => family === TREE.normAttributes);
-  return normCellChanges(storedCells, implied.cells);
 }

@@ -1,11 +1,11 @@
-import { cellValue, MARK } from '../../../store/row.js';
+import { MARK } from '../../../store/row.js';
 import { draftWithLarge, ImpliedRows, implyType } from '../../model/implied.js';
 import { type Index, isComplete } from '../../model/index-set.js';
 import { readAllLarge, retryWhileReplaced } from '../../model/large.js';
-import { MASTER, MASTER_TABLE, Q, UUID_BYTES } from '../../model/tables.js';
+import { MASTER_TABLE, UUID_BYTES } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import { Fingerprint } from './fingerprint.js';
-import { printable, type Survey } from './survey.js';
+import { printable, type Survey, versionOf } from './survey.js';
 
 /**
  * Checks that every index has exactly the rows that the entries imply. Compares fingerprints, and looks up rows only if
@@ -49,15 +49,11 @@ async function checkMissingRows(survey: Survey, index: Index): Promise<void> {
     );
     for (const [i, { id, row, prefix }] of impliedRows.entries()) {
       if (indexRows[i]) continue;
-      await survey.report(
-        'index',
-        uuidText(id),
-        `row ${printable(prefix)} of the index of ${index.type.name} is missing; repair puts it`,
-        [
-          ...survey.guards(id, cellValue(row, MASTER.treeInfo, Q.version)),
-          { table: index.table, key: Buffer.concat([prefix, id]), put: [MARK] },
-        ],
-      );
+      const message = `row ${printable(prefix)} of the index of ${index.type.name} is missing; repair puts it`;
+      await survey.report('index', uuidText(id), message, [
+        ...survey.guards(id, versionOf(row)),
+        { table: index.table, key: Buffer.concat([prefix, id]), put: [MARK] },
+      ]);
     }
   });
 }
@@ -77,15 +73,9 @@ async function checkExtraRows(survey: Survey, index: Index): Promise<void> {
       if (masterRow && (await impliedPrefixes(survey, index, id, masterRow)).some((wanted) => wanted.equals(prefix)))
         continue;
       const reason = masterRow ? 'the entry does not imply it' : 'there is no such entry';
-      await survey.report(
-        'index',
-        uuidText(id),
-        `row ${printable(prefix)} of the index of ${index.type.name} is too many: ${reason}; repair removes it`,
-        [
-          ...survey.guards(id, masterRow && cellValue(masterRow, MASTER.treeInfo, Q.version)),
-          { table: index.table, key, deleteRow: true },
-        ],
-      );
+      const message = `row ${printable(prefix)} of the index of ${index.type.name} is too many: ${reason}; repair removes it`;
+      const guards = survey.guards(id, versionOf(masterRow));
+      await survey.report('index', uuidText(id), message, [...guards, { table: index.table, key, deleteRow: true }]);
     }
   });
 }

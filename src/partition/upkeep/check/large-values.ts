@@ -56,11 +56,8 @@ export async function checkLarge(
     const problem = pointer
       ? 'chunks are missing, too many, or not what its SHA-256 says'
       : 'it is listed and has no cell';
-    await survey.report(
-      'large',
-      entryId,
-      `value ${printable(qualifier)}: ${problem}; it cannot be restored from what the directory holds: delete or replace it, or restore a backup`,
-    );
+    const message = `value ${printable(qualifier)}: ${problem}; it cannot be restored from what the directory holds: delete or replace it, or restore a backup`;
+    await survey.report('large', entryId, message);
   }
   if (extraNames.size > 0) await excludeActiveWrites(survey, table, id, extraNames);
   if (extraNames.size > 0 && !hasLostValue) {
@@ -68,12 +65,8 @@ export async function checkLarge(
       family: MASTER.largeValues,
       qualifier: Buffer.from(name, 'latin1'),
     }));
-    await survey.report(
-      'large',
-      entryId,
-      `${extraNames.size} chunks belong to no value, the first is ${printable(extraChunks[0]!.qualifier)}; repair removes them`,
-      [...guards, { table, key: id, delete: extraChunks }],
-    );
+    const message = `${extraNames.size} chunks belong to no value, the first is ${printable(extraChunks[0]!.qualifier)}; repair removes them`;
+    await survey.report('large', entryId, message, [...guards, { table, key: id, delete: extraChunks }]);
   }
   return { values, hasLostValue };
 }

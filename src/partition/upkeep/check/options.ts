@@ -1,32 +1,25 @@
 import { hasOptions } from '../../../schema/entry-check.js';
 import { parseStateOptions } from '../../../schema/state-options.js';
-import type { Cell, CellName } from '../../../store/contract.js';
+import type { Cell } from '../../../store/contract.js';
 import { type Draft, type DraftAttribute, wideAttributeOf } from '../../model/draft.js';
 import { largeList, valueQualifier } from '../../model/entry-cells.js';
 import { isPassword, secretAttributeOf } from '../../model/secrets.js';
-import { largeQualifiers, MASTER, MASTER_TABLE, Q, upRdnOf } from '../../model/tables.js';
+import { largeQualifiers, MASTER, Q, upRdnOf } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import { valueKey } from '../../model/value-set.js';
-import { editedCells, parsedDn, repairRecord } from './record.js';
-import { nextVersion, type Survey } from './survey.js';
+import { type CheckedEntry, parsedDn, recordedFix, valueCells } from './record.js';
+import type { Survey } from './survey.js';
 
 const family = MASTER.upAttributes;
 
 /** Checks that no operational attribute has options, and no attribute has state options of another server. */
-export async function checkOptions(
-  survey: Survey,
-  id: Buffer,
-  row: Buffer,
-  version: Buffer,
-  draft: Draft,
-): Promise<void> {
+export async function checkOptions(survey: Survey, entry: CheckedEntry): Promise<void> {
+  const { id, row, draft } = entry;
   const wrongAttributes = draft.attributes.filter(hasWrongOptions);
   if (wrongAttributes.length === 0) return;
   const largeNames = largeQualifiers(row) ?? new Set<string>();
-  const qualifiers = wrongAttributes.flatMap(({ text, values }) =>
-    values.map(({ index }) => valueQualifier(text, index)),
-  );
-  const removedLarge = qualifiers.map((q) => q.toString('latin1')).filter((name) => largeNames.has(name));
+  const removedCells = wrongAttributes.flatMap((attribute) => valueCells(attribute));
+  const removedNames = new Set(removedCells.map(({ qualifier }) => qualifier.toString('latin1')));
   const { keptCells, hasLargeValue } = valuesToKeep(survey, draft, wrongAttributes, largeNames);
   const attributeNames = wrongAttributes.map(({ text }) => text).join(', ');
   const problem = `${attributeNames}: operational attributes take no options, and state options of other servers are none`;
@@ -34,27 +27,15 @@ export async function checkOptions(
     const message = `${problem}; repair leaves values over 64 KiB: add them without the options, and delete these`;
     return survey.report('options', uuidText(id), message);
   }
-  const removedCells: CellName[] = qualifiers.map((qualifier) => ({ family, qualifier }));
-  const put: Cell[] = [...keptCells, { family: MASTER.treeInfo, qualifier: Q.version, value: nextVersion(version) }];
-  const keptNames = [...largeNames].filter((name) => !removedLarge.includes(name));
-  const keptLarge = keptNames.map((name) => Buffer.from(name, 'latin1'));
-  if (removedLarge.length > 0 && keptLarge.length === 0)
-    removedCells.push({ family: MASTER.treeInfo, qualifier: Q.large });
-  else if (removedLarge.length > 0)
-    put.push({ family: MASTER.treeInfo, qualifier: Q.large, value: largeList(keptLarge) });
-  const isRemoved = (cell: CellName) =>
-    removedCells.some((name) => name.family === cell.family && name.qualifier.equals(cell.qualifier));
-  const typeNames = [...new Set(wrongAttributes.map(({ description }) => description.type.name))];
-  await survey.report(
-    'options',
-    uuidText(id),
-    `${problem}; repair removes ${qualifiers.length - keptCells.length} values, and keeps ${keptCells.length} without them`,
-    [
-      ...survey.guards(id, version),
-      { table: MASTER_TABLE.name, key: id, delete: removedCells, put },
-      repairRecord(survey, id, row, editedCells(row, isRemoved, put), { op: 'modify', attributes: typeNames }),
-    ],
-  );
+  const message = `${problem}; repair removes ${removedCells.length - keptCells.length} values, and keeps ${keptCells.length} without them`;
+  const keptLarge = [...largeNames].filter((name) => !removedNames.has(name));
+  if (keptLarge.length < largeNames.size) {
+    const listName = { family: MASTER.treeInfo, qualifier: Q.large };
+    if (keptLarge.length === 0) removedCells.push(listName);
+    else keptCells.push({ ...listName, value: largeList(keptLarge.map((name) => Buffer.from(name, 'latin1'))) });
+  }
+  const fix = recordedFix(survey, entry, wrongAttributes, removedCells, keptCells);
+  await survey.report('options', uuidText(id), message, fix);
 }
 
 /** Whether the options of an attribute are wrong. `checkSecrets` handles options of secrets. */
@@ -98,13 +79,9 @@ function valuesToKeep(
 }
 
 /** Checks that secrets have no options and are not part of names. */
-export async function checkSecrets(
-  survey: Survey,
-  id: Buffer,
-  row: Buffer,
-  version: Buffer,
-  attributes: readonly DraftAttribute[],
-): Promise<void> {
+export async function checkSecrets(survey: Survey, entry: CheckedEntry): Promise<void> {
+  const { id, row, draft } = entry;
+  const { attributes } = draft;
   const secretInRdn = parsedDn(survey.context.schema, upRdnOf(row))
     ?.rdns.map(secretAttributeOf)
     .find((name) => name !== undefined);
@@ -121,22 +98,16 @@ export async function checkSecrets(
   const wrongAttributes = attributes.filter(({ description }) => description.type.secret && hasOptions(description));
   if (wrongAttributes.length === 0) return;
   const keptAttributes = wrongAttributes.filter(isKeptByRepair);
-  const removedNames = wrongAttributes.flatMap(({ text, values }) =>
-    values.map(({ index }) => ({ family, qualifier: valueQualifier(text, index) })),
+  const removedCells = wrongAttributes.flatMap((attribute) => valueCells(attribute));
+  const put = keptAttributes.flatMap(({ description, values }) =>
+    values.map(({ index, bytes }) => ({
+      family,
+      qualifier: valueQualifier(description.type.name, index),
+      value: bytes,
+    })),
   );
-  const put: Cell[] = [{ family: MASTER.treeInfo, qualifier: Q.version, value: nextVersion(version) }];
-  for (const { description, values } of keptAttributes) {
-    const { name } = description.type;
-    for (const { index, bytes } of values) put.push({ family, qualifier: valueQualifier(name, index), value: bytes });
-  }
-  const isRemoved = (cell: CellName) =>
-    removedNames.some((name) => name.family === cell.family && name.qualifier.equals(cell.qualifier));
-  const typeNames = [...new Set(wrongAttributes.map(({ description }) => description.type.name))];
-  await survey.report('secret', uuidText(id), repairMessage(wrongAttributes, keptAttributes), [
-    ...survey.guards(id, version),
-    { table: MASTER_TABLE.name, key: id, delete: removedNames, put },
-    repairRecord(survey, id, row, editedCells(row, isRemoved, put), { op: 'modify', attributes: typeNames }),
-  ]);
+  const fix = recordedFix(survey, entry, wrongAttributes, removedCells, put);
+  await survey.report('secret', uuidText(id), repairMessage(wrongAttributes, keptAttributes), fix);
 }
 
 /** Whether a repair keeps the values: only the option `binary` is wrong, which makes no separate attribute. */

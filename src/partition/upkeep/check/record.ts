@@ -1,18 +1,67 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Schema } from '../../../schema/schema.js';
 import type { Dn, Rdn } from '../../../schema/schema-types.js';
-import type { AppendStep, Cell, PlanStep } from '../../../store/contract.js';
-import { cellValue, compareCells, unpackRow } from '../../../store/row.js';
+import type { AppendStep, Cell, CellName, PlanStep } from '../../../store/contract.js';
+import { compareCells, unpackRow } from '../../../store/row.js';
 import { cellChanges, checkRow } from '../../../store/row-edit.js';
 import { StoreError } from '../../../store/store-error.js';
 import { encodeBeforeImage } from '../../model/before-image.js';
 import { changeCells, changeTime } from '../../model/change-record.js';
+import type { Draft, DraftAttribute } from '../../model/draft.js';
+import { valueQualifier } from '../../model/entry-cells.js';
 import { CHANGES_TABLE, cutNorm, MASTER, MASTER_TABLE, Q, ROOT_ID, upRdnOf } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
-import { nextVersion, type Survey } from './survey.js';
+import { nextVersion, type Survey, versionOf } from './survey.js';
+
+/** An entry with a readable master row. */
+export interface CheckedEntry {
+  readonly id: Buffer;
+  readonly row: Buffer;
+  readonly version: Buffer;
+  readonly draft: Draft;
+}
+
+/** Returns the names of the cells that have the values. */
+export function valueCells({ text, values }: Pick<DraftAttribute, 'text' | 'values'>): CellName[] {
+  return values.map(({ index }) => ({ family: MASTER.upAttributes, qualifier: valueQualifier(text, index) }));
+}
+
+function versionCell(version: Buffer | undefined): Cell {
+  return { family: MASTER.treeInfo, qualifier: Q.version, value: nextVersion(version) };
+}
+
+/** Returns the steps that change cells of an entry. */
+export function entryFix(
+  survey: Survey,
+  { id, version }: CheckedEntry,
+  removed: readonly CellName[],
+  put: readonly Cell[] = [],
+): PlanStep[] {
+  const step = { table: MASTER_TABLE.name, key: id, delete: removed, put: [...put, versionCell(version)] };
+  return [...survey.guards(id, version), step];
+}
+
+/** Returns the steps that change cells of attributes, with a change record. */
+export function recordedFix(
+  survey: Survey,
+  entry: CheckedEntry,
+  changed: readonly DraftAttribute[],
+  removed: readonly CellName[],
+  put: readonly Cell[],
+): PlanStep[] {
+  const { id, row, version } = entry;
+  const isRemoved = (cell: CellName) =>
+    removed.some((name) => name.family === cell.family && name.qualifier.equals(cell.qualifier));
+  const cellsAfter = editedCells(row, isRemoved, [...put, versionCell(version)]);
+  const attributes = [...new Set(changed.map(({ description }) => description.type.name))];
+  return [
+    ...entryFix(survey, entry, removed, put),
+    repairRecord(survey, id, row, cellsAfter, { op: 'modify', attributes }),
+  ];
+}
 
 /** Returns the change record for a repair of a master row. `newCells`: its new cells, sorted by name. */
-export function repairRecord(
+function repairRecord(
   survey: Survey,
   id: Buffer,
   row: Buffer,
@@ -26,7 +75,7 @@ export function repairRecord(
 }
 
 /** Returns the sorted cells of a row without those that `isGone` selects and with those in `put`. */
-export function editedCells(row: Buffer, isGone: (cell: Cell) => boolean, put: readonly Cell[]): Cell[] {
+function editedCells(row: Buffer, isGone: (cell: Cell) => boolean, put: readonly Cell[]): Cell[] {
   const isReplaced = (cell: Cell) => put.some((c) => c.family === cell.family && c.qualifier.equals(cell.qualifier));
   const keptCells = unpackRow(row).filter((cell) => !isGone(cell) && !isReplaced(cell));
   return [...keptCells, ...put].sort(compareCells);
@@ -43,8 +92,11 @@ export function rowProblem(row: Buffer): string | undefined {
   }
 }
 
-/** Returns the name in `upRdn`, normalized and as written; undefined if it is not a valid name. */
-export function parseName(survey: Survey, parentId: Buffer, upRdn: Buffer): { norm: Buffer; text: string } | undefined {
+/** A name, normalized and as written. */
+type Name = Pick<Rdn, 'norm' | 'text'>;
+
+/** Returns the name in `upRdn`; undefined if it is not a valid name. */
+export function parseName(survey: Survey, parentId: Buffer, upRdn: Buffer): Name | undefined {
   const dn = parsedDn(survey.context.schema, upRdn);
   if (!dn) return undefined;
   const { rdns, norm, text } = dn;
@@ -80,21 +132,15 @@ export function uniqueRdn(survey: Survey, id: Buffer, row: Buffer): Rdn {
 }
 
 /** Returns the steps that move an entry in its master row. The next pass repairs the rows that derive from it. */
-export function placeSteps(
-  survey: Survey,
-  id: Buffer,
-  row: Buffer,
-  parentId: Buffer,
-  upRdn: Buffer,
-  normRdn: Buffer,
-): PlanStep[] {
-  const version = cellValue(row, MASTER.treeInfo, Q.version);
+export function placeSteps(survey: Survey, id: Buffer, row: Buffer, parentId: Buffer, rdn: Name): PlanStep[] {
+  const version = versionOf(row);
+  const upRdn = Buffer.from(rdn.text);
   const treeInfo = (qualifier: Buffer, value: Buffer): Cell => ({ family: MASTER.treeInfo, qualifier, value });
   const put = [
-    treeInfo(Q.normRdn, normRdn),
+    treeInfo(Q.normRdn, rdn.norm),
     treeInfo(Q.parentId, parentId),
     treeInfo(Q.upRdn, upRdn),
-    treeInfo(Q.version, nextVersion(version?.length === 8 ? version : undefined)),
+    versionCell(version?.length === 8 ? version : undefined),
   ];
   const cellsAfter = editedCells(row, () => false, put);
   return [

@@ -1,6 +1,6 @@
 import type { Batch, Guard, KeyRange, Maybe, PlanStep, Reader } from '../../../store/contract.js';
 import { isPromise } from '../../../store/maybe.js';
-import { counterBytes } from '../../../store/row.js';
+import { cellValue, counterBytes } from '../../../store/row.js';
 import type { StoreError } from '../../../store/store-error.js';
 import type { Breach } from '../../model/directory-types.js';
 import type { Index, IndexSet } from '../../model/index-set.js';
@@ -41,6 +41,8 @@ interface DamagedPlace {
   /** Whether the row itself is readable, and only data that belongs to it, such as a large value, is damaged. */
   readonly isRowIntact?: boolean;
 }
+
+type LookAt = (keys: readonly Buffer[], rows: readonly (Buffer | undefined)[]) => Promise<void>;
 
 /** One run of checks over a directory: reads its rows and collects the results. */
 export class Survey {
@@ -165,12 +167,7 @@ export class Survey {
   }
 
   /** Visits the rows of a table, or of a range in a table without lists, in key order. Reports damaged rows. */
-  async forEachBatch(
-    table: string,
-    keysOnly: boolean,
-    look: (keys: readonly Buffer[], rows: readonly (Buffer | undefined)[]) => Promise<void>,
-    range: KeyRange = {},
-  ): Promise<void> {
+  async forEachBatch(table: string, keysOnly: boolean, look: LookAt, range: KeyRange = {}): Promise<void> {
     await this.#onProgress?.(this.#rowsRead, table);
     if (table === PURGE_TABLE.name || isIndex(table)) return this.#forEachListBatch(table, keysOnly, look);
     for await (const batch of readAround(this.reader, table, range, keysOnly)) {
@@ -180,11 +177,7 @@ export class Survey {
   }
 
   /** Visits a table of lists. Continues after a damaged list; other lists in the same batch may be missed. */
-  async #forEachListBatch(
-    table: string,
-    keysOnly: boolean,
-    look: (keys: readonly Buffer[], rows: readonly (Buffer | undefined)[]) => Promise<void>,
-  ): Promise<void> {
+  async #forEachListBatch(table: string, keysOnly: boolean, look: LookAt): Promise<void> {
     let from: Buffer | undefined;
     for (;;) {
       const scan = this.reader.scan(table, { from }, { keysOnly });
@@ -211,10 +204,7 @@ export class Survey {
     }
   }
 
-  async #visitBatch(
-    { keys, rows }: Pick<Batch, 'keys' | 'rows'>,
-    look: (keys: readonly Buffer[], rows: readonly (Buffer | undefined)[]) => Promise<void>,
-  ): Promise<void> {
+  async #visitBatch({ keys, rows }: Pick<Batch, 'keys' | 'rows'>, look: LookAt): Promise<void> {
     await look(keys, rows);
     await this.countProgress(keys.length);
   }
@@ -269,6 +259,16 @@ function remedyFor(table: string | undefined): string {
   if (table !== undefined && isIndex(table))
     return 'no entry is lost: drop the index and add it again, or export and import';
   return 'restore a backup, or export what can be read and import it';
+}
+
+/** Returns the version of an entry by its master row; undefined if it has none. */
+export function versionOf(row: Buffer | undefined): Buffer | undefined {
+  return row && cellValue(row, MASTER.treeInfo, Q.version);
+}
+
+/** Returns the entryUUID that a key is, for messages, or the key in hex. */
+export function placeOf(key: Buffer): string {
+  return key.length === UUID_BYTES ? uuidText(key) : `key ${key.toString('hex')}`;
 }
 
 export function nextVersion(version: Buffer | undefined): Buffer {

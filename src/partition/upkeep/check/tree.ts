@@ -2,7 +2,6 @@ import type { Guard, PlanStep, RowStep } from '../../../store/contract.js';
 import { cellValue, counterBytes } from '../../../store/row.js';
 import { StoreError } from '../../../store/store-error.js';
 import {
-  MASTER,
   MASTER_TABLE,
   normRdnOf,
   parentIdOf,
@@ -16,7 +15,7 @@ import {
 import { uuidText } from '../../model/uuid.js';
 import { dnByRows, lostDn } from '../lost-name.js';
 import { placeSteps, rowProblem, uniqueRdn } from './record.js';
-import { printable, type Survey } from './survey.js';
+import { printable, type Survey, versionOf } from './survey.js';
 
 /** In place of the entry number of a parent: the entry is at the root, or its parent does not exist. */
 const AT_ROOT = -1;
@@ -33,13 +32,8 @@ export async function checkTree(survey: Survey): Promise<void> {
     if (parentNumbers[i] === MISSING && !isWhole) {
       survey.noteSkipped('parents that do not exist', MASTER_TABLE.name);
     } else if (parentNumbers[i] === MISSING) {
-      await reportMisplaced(
-        survey,
-        i,
-        homeId,
-        'parent',
-        `the entry's parent ${uuidText(survey.ids.parentIdOfNumber(i))} does not exist`,
-      );
+      const problem = `the entry's parent ${uuidText(survey.ids.parentIdOfNumber(i))} does not exist`;
+      await reportMisplaced(survey, i, homeId, 'parent', problem);
     } else if (parentNumbers[i] === AT_ROOT) {
       await checkSuffix(survey, i, homeId);
     }
@@ -123,20 +117,13 @@ async function reportMisplaced(
   if (!row || survey.unreadableIds.has(id.toString('latin1'))) return;
   if (!survey.isFullyReadable(MASTER_TABLE.name))
     return survey.report(invariant, entryId, `${problem}; repair moves it once table master can be read whole`);
-  if (!home || home.equals(id))
-    return survey.report(
-      invariant,
-      entryId,
-      `${problem}, and no suffix has an entry to put it below; add the entry of a suffix, then repair`,
-    );
+  if (!home || home.equals(id)) {
+    const message = `${problem}, and no suffix has an entry to put it below; add the entry of a suffix, then repair`;
+    return survey.report(invariant, entryId, message);
+  }
   const rdn = uniqueRdn(survey, id, row);
-  const fix = placeSteps(survey, id, row, home, Buffer.from(rdn.text), rdn.norm);
-  await survey.report(
-    invariant,
-    entryId,
-    `${problem}; repair puts it, with what is below it, below entry ${uuidText(home)} as '${rdn.text}'`,
-    fix,
-  );
+  const message = `${problem}; repair puts it, with what is below it, below entry ${uuidText(home)} as '${rdn.text}'`;
+  await survey.report(invariant, entryId, message, placeSteps(survey, id, row, home, rdn));
 }
 
 async function checkSuffix(survey: Survey, number: number, home: Buffer | undefined): Promise<void> {
@@ -161,7 +148,7 @@ async function checkCounters(survey: Survey, number: number, one: number, sub: n
   const treeRow = await survey.get(TREE_TABLE.name, key);
   const message = `oneLevelCount is ${storedOneLevel} and subLevelCount ${storedSubLevel}, ${one} and ${sub} entries are there; repair sets them`;
   await survey.report('count', uuidText(id), message, [
-    ...survey.guards(id, cellValue(row, MASTER.treeInfo, Q.version)),
+    ...survey.guards(id, versionOf(row)),
     counterStep(id, key, treeRow, one, sub),
   ]);
 }
@@ -214,12 +201,8 @@ async function checkTreeExtras(survey: Survey): Promise<void> {
       const problem = id
         ? `it leads to ${id.toString('hex')}, which ${masterRow ? 'stands elsewhere' : 'is no entry'}`
         : 'it leads nowhere';
-      await survey.report(
-        'treeRow',
-        `tree ${printable(key)}`,
-        `the tree row is no entry's: ${problem}; repair removes it`,
-        removalSteps(survey, id, masterRow, key),
-      );
+      const message = `the tree row is no entry's: ${problem}; repair removes it`;
+      await survey.report('treeRow', `tree ${printable(key)}`, message, removalSteps(survey, id, masterRow, key));
     }
   });
 }
@@ -251,6 +234,6 @@ function treeKeyOfRow(master: Buffer): Buffer {
 
 function removalSteps(survey: Survey, id: Buffer | undefined, master: Buffer | undefined, key: Buffer): PlanStep[] {
   const guards: Guard[] = id ? [{ op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: id }] : [];
-  const ownerGuards = id ? survey.guards(id, master && cellValue(master, MASTER.treeInfo, Q.version), true) : [];
+  const ownerGuards = id ? survey.guards(id, versionOf(master), true) : [];
   return [...ownerGuards, { table: TREE_TABLE.name, key, guards, deleteRow: true }];
 }

@@ -1,8 +1,7 @@
 import type { PlanStep } from '../../../store/contract.js';
-import { cellValue } from '../../../store/row.js';
 import { implyingDraft } from '../../model/implied.js';
 import { isReplacedError } from '../../model/large.js';
-import { MASTER, MASTER_TABLE, Q, UUID_BYTES } from '../../model/tables.js';
+import { MASTER_TABLE, UUID_BYTES } from '../../model/tables.js';
 import {
   idText,
   type Owners,
@@ -20,7 +19,7 @@ import { uuidText } from '../../model/uuid.js';
 import type { Constraint } from '../../model/value-rules.js';
 import { isInScope, positionOf } from '../../write/unique-scope.js';
 import { rowProblem } from './record.js';
-import { printable, type Survey } from './survey.js';
+import { printable, type Survey, versionOf } from './survey.js';
 
 /**
  * Checks the rows with the owners of values under each uniqueness constraint, and that no two entries in the scope of a
@@ -36,6 +35,12 @@ export async function checkUnique(survey: Survey): Promise<void> {
 }
 
 type MasterRows = readonly (Buffer | undefined)[];
+
+/** An entry that is said to have a value, with its master row. */
+interface Owner {
+  readonly id: Buffer;
+  readonly row: Buffer | undefined;
+}
 
 class ConstraintCheck {
   readonly #survey: Survey;
@@ -96,7 +101,7 @@ class ConstraintCheck {
         const owners = parseOwners(ownerRows[i]);
         if (owners.isTruncated || owners.ids.includes(idText(id))) continue;
         await this.#report(norm, `it is not said to be that of entry ${uuidText(id)}; repair says so`, [
-          ...survey.guards(id, cellValue(row, MASTER.treeInfo, Q.version)),
+          ...survey.guards(id, versionOf(row)),
           ...ownersSteps(this.#unique, norm, owners, [...owners.ids, idText(id)]),
         ]);
       }
@@ -126,13 +131,10 @@ class ConstraintCheck {
   }
 
   /** Returns those owners that do not have the value, with their rows. */
-  async #wrongOwners(
-    norm: Buffer,
-    { ids }: Owners,
-  ): Promise<{ readonly id: Buffer; readonly row: Buffer | undefined }[]> {
+  async #wrongOwners(norm: Buffer, { ids }: Owners): Promise<Owner[]> {
     const keys = ids.map((id) => Buffer.from(id, 'latin1'));
     const rows: MasterRows = await this.#survey.getMany(MASTER_TABLE.name, keys);
-    const wrongOwners: { readonly id: Buffer; readonly row: Buffer | undefined }[] = [];
+    const wrongOwners: Owner[] = [];
     for (const [i, id] of keys.entries()) {
       const row = rows[i];
       if (this.#survey.unreadableIds.has(idText(id))) continue;
@@ -141,24 +143,14 @@ class ConstraintCheck {
     return wrongOwners;
   }
 
-  async #reportWrongOwners(
-    norm: Buffer,
-    owners: Owners,
-    wrong: readonly { readonly id: Buffer; readonly row: Buffer | undefined }[],
-  ): Promise<void> {
+  async #reportWrongOwners(norm: Buffer, owners: Owners, wrong: readonly Owner[]): Promise<void> {
     const survey = this.#survey;
     const wrongIds = new Set(wrong.map(({ id }) => idText(id)));
+    const rightIds = owners.ids.filter((id) => !wrongIds.has(id));
     const uuidList = wrong.map(({ id }) => uuidText(id)).join(', ');
     await this.#report(norm, `it is said to be that of ${uuidList}, where it is not; repair takes that back`, [
-      ...wrong.flatMap(({ id, row }) =>
-        survey.guards(id, row && cellValue(row, MASTER.treeInfo, Q.version)).slice(0, 1),
-      ),
-      ...ownersSteps(
-        this.#unique,
-        norm,
-        owners,
-        owners.ids.filter((id) => !wrongIds.has(id)),
-      ),
+      ...wrong.flatMap(({ id, row }) => survey.guards(id, versionOf(row)).slice(0, 1)),
+      ...ownersSteps(this.#unique, norm, owners, rightIds),
     ]);
   }
 
@@ -183,12 +175,8 @@ class ConstraintCheck {
   async #normsOf(id: Buffer, row: Buffer): Promise<ReadonlyMap<string, Buffer>> {
     const { context, reader } = this.#survey;
     try {
-      const draft = await implyingDraft(
-        { store: reader, descriptions: context.descriptions },
-        MASTER_TABLE.name,
-        id,
-        row,
-      );
+      const source = { store: reader, descriptions: context.descriptions };
+      const draft = await implyingDraft(source, MASTER_TABLE.name, id, row);
       const { filter } = this.#unique;
       return filter && !context.fits(filter, draft) ? new Map() : uniqueValues(this.#unique, draft);
     } catch (error) {
