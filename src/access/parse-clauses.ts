@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { isScalar, isSeq, type Node } from 'yaml';
 import { parseFilter } from '../ldap/filter-text.js';
 import { LdapError } from '../ldap/ldap-error.js';
@@ -10,7 +11,6 @@ import type { Schema } from '../schema/schema.js';
 import type { AttributeDescription, AttributeType, Dn } from '../schema/schema-types.js';
 import { didYouMean, printable } from '../schema/suggest.js';
 import type { Field, Fields, MarkedText, MarkedYaml } from './marked-yaml.js';
-import { parseNetwork } from './parse-network.js';
 import { MECHANISMS } from './requester.js';
 import { ALL_ATTRIBUTES, type AttributeSet, type Network, type Target, type TargetFilter, type Who } from './rule.js';
 
@@ -264,4 +264,19 @@ function* itemsOf(filter: Filter): Generator<Filter> {
   if (filter.type === 'and' || filter.type === 'or') for (const subfilter of filter.filters) yield* itemsOf(subfilter);
   else if (filter.type === 'not') yield* itemsOf(filter.filter);
   else yield filter;
+}
+
+const EXAMPLES = '10.1.2.3, 10.0.0.0/8, 2001:db8::1 or 2001:db8::/32';
+
+/** Parses an IP address or a network in CIDR notation. Returns an error message if the text is neither. */
+export function parseNetwork(text: string): Network | string {
+  const [address = '', prefixText, ...extras] = text.split('/');
+  const version = address.includes('%') ? 0 : isIP(address);
+  if (version === 0 || extras.length > 0) return `'${text}' is no address and no network; write it like ${EXAMPLES}`;
+  const family = version === 6 ? 'ipv6' : 'ipv4';
+  const maxPrefix = version === 6 ? 128 : 32;
+  if (prefixText !== undefined && !(/^\d{1,3}$/.test(prefixText) && Number(prefixText) <= maxPrefix))
+    return `'${text}': behind the '/' stands a number from 0 to ${maxPrefix}`;
+  if (/^::ffff:/i.test(address)) return `'${text}' never comes: a client's IPv4 address is written like 10.0.0.0/8`;
+  return { text, address, prefix: prefixText === undefined ? maxPrefix : Number(prefixText), family };
 }

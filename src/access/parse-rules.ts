@@ -10,12 +10,13 @@ import {
   CHILDREN_RIGHTS,
   ENTRY_RIGHTS,
   NO_RIGHTS,
+  RIGHT_WORDS,
   type Right,
   type RightSet,
   rightSet,
   rightsIn,
+  rightsOfWord,
 } from './right.js';
-import { RIGHT_WORDS, rightsOfWord } from './right-words.js';
 import {
   type AccessRule,
   type AccessRules,

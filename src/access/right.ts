@@ -47,3 +47,13 @@ export function rightsIn(set: RightSet): Right[] {
 export const ENTRY_RIGHTS = rightSet('see', 'remove', 'rename', 'moveOut', 'proxy', 'manage');
 export const CHILDREN_RIGHTS = rightSet('create', 'moveIn');
 export const ATTRIBUTE_RIGHTS = rightSet('read', 'search', 'compare', 'add', 'delete', 'replace', 'manage');
+
+/** The names of rights and of groups of rights in files and on command lines. */
+export const RIGHT_WORDS: readonly string[] = [...RIGHTS, ...Object.keys(RIGHT_GROUPS)];
+
+/** Returns the rights that a name stands for; undefined if the name is unknown. */
+export function rightsOfWord(word: string): readonly Right[] | undefined {
+  if (Object.hasOwn(RIGHT_GROUPS, word)) return RIGHT_GROUPS[word];
+  const right = RIGHTS.find((one) => one === word);
+  return right && [right];
+}

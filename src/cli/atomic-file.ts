@@ -1,6 +1,6 @@
 import { openSync, readdirSync, readlinkSync, realpathSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { onInterruption } from './interruption.js';
+import { onInterruption } from './last-resort.js';
 
 /** Readable by the owner only. */
 const OWNER_ONLY_MODE = 0o600;

@@ -1,4 +1,4 @@
-import { isNearlyFull } from '../store/lmdb/file/free-space.js';
+import { isNearlyFull } from '../store/lmdb/file/lmdb-errors.js';
 
 /** Suppresses errors of failed commits that `lmdb` prints itself. The caller of the commit reports them. */
 export function suppressLmdbErrors(): void {

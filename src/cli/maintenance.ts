@@ -5,7 +5,7 @@ import { type Job, type JobRun, Scheduler, standardJobs } from '../jobs/index.js
 import { LdapError } from '../ldap/ldap-error.js';
 import type { Partition } from '../partition/index.js';
 import { hashPolicyOf } from '../server/passwords/hash-policy.js';
-import { logOutages } from '../server/services/outages.js';
+import { logOutages } from '../server/services/services.js';
 import type { Config } from '../server/settings/index.js';
 import { StoreError } from '../store/store-error.js';
 import { appendAuditRecord } from './audit-record.js';

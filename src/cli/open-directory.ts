@@ -19,8 +19,7 @@ import { type LmdbOptions, openLmdbStore } from '../store/lmdb/index.js';
 import { StoreError } from '../store/store-error.js';
 import { withTrialStore } from '../store/trial.js';
 import { CliError, describeError, UsageError } from './exit.js';
-import { onInterruption } from './interruption.js';
-import { noteWriter } from './last-resort.js';
+import { noteWriter, onInterruption } from './last-resort.js';
 import { resolveSettings, type Settings } from './options.js';
 
 export interface OpenDirectory {

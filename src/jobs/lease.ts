@@ -2,9 +2,8 @@ import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RowStep, Store } from '../store/contract.js';
 import { guardsHold } from '../store/store-error.js';
-import { type Job, JobLost, type JobRun, JobStopped } from './job.js';
+import { type Job, JobLost, type JobRun, JobStopped, nextStart } from './job.js';
 import { beatStep, fenceStep, type JobRow, type JobState, readJob, stateStep, takeStep } from './job-rows.js';
-import { nextStart } from './schedule.js';
 
 /** Milliseconds without a heartbeat, by the clock of the observer, after which a holder counts as dead. */
 export const LEASE_MS = 30_000;

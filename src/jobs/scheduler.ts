@@ -1,9 +1,8 @@
 import type { Store } from '../store/contract.js';
 import { StoreError } from '../store/store-error.js';
-import { type Job, JobLost, JobStopped } from './job.js';
+import { type Job, JobLost, JobStopped, nextStart, OFF } from './job.js';
 import { type JobRow, readJob, stateStep } from './job-rows.js';
 import { LEASE_MS, Lease, LeaseWatch } from './lease.js';
-import { nextStart, OFF } from './schedule.js';
 
 /** Longest interval between two checks of the jobs, in milliseconds. Other processes may change jobs, or die. */
 const POLL_MS = 10_000;

@@ -14,8 +14,7 @@ export type {
   LdifRename,
 } from './ldif-types.js';
 export { isAttributeDescription } from './names.js';
-export { LdifParser } from './parser.js';
-export { readLdif } from './read.js';
+export { LdifParser, readLdif } from './parser.js';
 export {
   formatChange,
   formatComment,

@@ -21,10 +21,10 @@ export {
   requireBreachedList,
 } from './quality/breached.js';
 export { Judge, JudgingFault, judge } from './quality/judge.js';
-export { wordsOfNames } from './quality/names.js';
+export { wordsOfNames } from './quality/strength.js';
 export { clearText, isHashed, isSlow, storedForm } from './schemes.js';
+export type { Source } from './slow-work.js';
 export { SlowWorkAbandoned, SlowWorkFull, slowWork } from './slow-work.js';
-export type { Source } from './source.js';
 export { base32, matchingSteps, newTotpSecret, totpUri } from './totp.js';
 export { failureCost, PasswordMatcher, PasswordVerifier } from './verifier.js';
 export { describeKind, isVerifiable, passwordKind, unverifiableReason, verifyPassword } from './verify.js';

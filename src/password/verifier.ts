@@ -3,8 +3,7 @@ import type { CredentialCache } from './cache.js';
 import { costOfGroups, groupsToTry, isExpensive, untriedValues, type ValueGroup } from './cost-groups.js';
 import { costOf, type PasswordPolicy, policyCost, spendCost } from './policy.js';
 import { bodyStart, isSlow } from './schemes.js';
-import { slowWork } from './slow-work.js';
-import type { Source } from './source.js';
+import { type Source, slowWork } from './slow-work.js';
 import { verifyPassword } from './verify.js';
 
 /** Verifies the password of a bind, from the cache if possible. All failures cost the same time. */

@@ -16,8 +16,7 @@ import type {
   UnbindRequest,
 } from './ldap-messages.js';
 import { type DecodeLimits, defaultLimits } from './limits.js';
-import { ProtocolError } from './protocol-error.js';
-import { hex, MAX_INT, Reader } from './reader.js';
+import { hex, MAX_INT, ProtocolError, Reader } from './reader.js';
 import {
   changeOperations,
   constructedContextTag,

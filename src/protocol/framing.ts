@@ -1,5 +1,4 @@
-import { ProtocolError } from './protocol-error.js';
-import { hex } from './reader.js';
+import { hex, ProtocolError } from './reader.js';
 import { SEQUENCE } from './tags.js';
 
 /** A whole LDAPMessage, in `buffer[start, end)`. */

@@ -1,7 +1,31 @@
-import type { ResultName } from '../ldap/ldap-error.js';
-import { ProtocolError } from './protocol-error.js';
+import { isUtf8 } from 'node:buffer';
+import { LdapError, type ResultName } from '../ldap/ldap-error.js';
+import type { Request } from './ldap-messages.js';
 import { BOOLEAN, ENUMERATED, INTEGER, OCTET_STRING } from './tags.js';
-import { isNumericOid, readText } from './text.js';
+
+/**
+ * A message that cannot be decoded (RFC 4511 §4.1.1).
+ * A fatal error means that the bytes are not an LDAP message. The bytes that follow cannot be trusted either, so the
+ * server sends a response or the Notice of Disconnection and closes the connection. After a non-fatal error the message
+ * boundaries are still known, and the server refuses only this request.
+ */
+export class ProtocolError extends LdapError {
+  /** Offset in bytes from the beginning of the message. */
+  readonly offset: number;
+  readonly fatal: boolean;
+  /** messageID of the request, if decoded. */
+  messageId: number | undefined;
+  /** Operation of the request, if recognized. `responseOp(op)` is the matching response. */
+  op: Request['op'] | undefined;
+  /** Name of another protocol that the bytes belong to, if recognized. */
+  foreign: string | undefined;
+
+  constructor(message: string, offset: number, isFatal = true, result: ResultName = 'protocolError') {
+    super(result, `${message} (byte ${offset} of the message)`);
+    this.offset = offset;
+    this.fatal = isFatal;
+  }
+}
 
 /** Largest INTEGER of the protocol (maxInt, RFC 4511 §4.1.1). */
 export const MAX_INT = 0x7fffffff;
@@ -165,4 +189,62 @@ export class Reader {
 
 export function hex(byte: number): string {
   return `0x${byte.toString(16).padStart(2, '0')}`;
+}
+
+/**
+ * Number of cached strings. Attribute names, base DNs and OIDs repeat from request to request. `readText` looks up
+ * short ASCII texts by their bytes in a table of fixed size: no string is created, and equal texts are the same string
+ * object, whose hash is already computed. Each slot of the table has the text that was read last; the texts take at
+ * most SLOTS × LONGEST bytes.
+ */
+const SLOTS = 2048;
+const MAX_TEXT_BYTES = 64;
+const recentTexts: string[] = new Array<string>(SLOTS).fill('');
+
+/** Returns the UTF-8 text in `buffer[start, end)`; undefined if the bytes are not valid UTF-8. */
+function readText(buffer: Buffer, start: number, end: number): string | undefined {
+  const length = end - start;
+  if (length > MAX_TEXT_BYTES) return decodeUtf8(buffer, start, end);
+  let hash = length;
+  let bits = 0;
+  for (let i = start; i < end; i++) {
+    const byte = buffer[i]!;
+    bits |= byte;
+    hash = (Math.imul(hash, 31) + byte) | 0;
+  }
+  if (bits > 0x7f) return decodeUtf8(buffer, start, end);
+  const slot = (hash ^ (hash >>> 13)) & (SLOTS - 1);
+  const cachedText = recentTexts[slot]!;
+  if (cachedText.length === length && equalsText(cachedText, buffer, start)) return cachedText;
+  const text = buffer.toString('latin1', start, end);
+  recentTexts[slot] = text;
+  return text;
+}
+
+function equalsText(text: string, buffer: Buffer, start: number): boolean {
+  for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) !== buffer[start + i]) return false;
+  return true;
+}
+
+function decodeUtf8(buffer: Buffer, start: number, end: number): string | undefined {
+  return isUtf8(buffer.subarray(start, end)) ? buffer.toString('utf8', start, end) : undefined;
+}
+
+const DOT = 0x2e;
+const ZERO = 0x30;
+const NINE = 0x39;
+
+/** Whether the range is a numericoid (RFC 4512 §1.4): at least two numbers without leading zeros, separated by dots. */
+function isNumericOid(buffer: Buffer, from: number, end: number): boolean {
+  let dots = 0;
+  let start = from;
+  for (let i = from; i <= end; i++) {
+    const byte = i < end ? buffer[i]! : DOT;
+    if (byte === DOT) {
+      if (i === start || (i - start > 1 && buffer[start] === ZERO)) return false;
+      start = i + 1;
+      dots++;
+    } else if (byte < ZERO || byte > NINE) return false;
+  }
+  return dots > 1;
 }

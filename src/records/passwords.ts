@@ -18,7 +18,7 @@ import { lockPredicate } from '../server/passwords/account-lock.js';
 import { credentialsAfter } from '../server/passwords/credentials.js';
 import { equalHash } from '../server/passwords/deleted-values.js';
 import { refuseCostly, refuseUnusableHash } from '../server/passwords/password-hashing.js';
-import { historyInStoredForm } from '../server/passwords/password-history.js';
+import { historyInStoredForm } from '../server/passwords/password-rules.js';
 
 const MAX_CACHED_ROLES = 1000;
 /** The most entries with foreign passwords whose DNs are listed. */

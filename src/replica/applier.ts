@@ -9,8 +9,7 @@ import { EMPTY, MARK, unpackRow } from '../store/row.js';
 import { cellChanges } from '../store/row-edit.js';
 import { isGuardFailure } from '../store/store-error.js';
 import { lastEntry } from './history.js';
-import { decodePlain, encodePlain } from './plain.js';
-import type { Message, TableList, TouchedRow } from './wire.js';
+import { decodePlain, encodePlain, type Message, type TableList, type TouchedRow } from './wire.js';
 
 /** A part of a group of changes, which is applied at once: the tables that there are, or steps of one transaction. */
 type Part = TableList | { readonly steps: readonly PlanStep[] };

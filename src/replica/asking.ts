@@ -2,10 +2,9 @@ import { readFileSync } from 'node:fs';
 import { ResultCode } from '../ldap/ldap-error.js';
 import { ExtendedOid } from '../protocol/oids.js';
 import { LdapClient, RefusedError } from './ldap-client.js';
-import { encodePlain } from './plain.js';
 import { type ReplicateRequest, replicaDn } from './primary.js';
 import type { ReplicaState } from './state-file.js';
-import { decodeMessage, type Message, type ServerState } from './wire.js';
+import { decodeMessage, encodePlain, type Message, type ServerState } from './wire.js';
 
 /** How a replica reaches other servers. */
 export type ReplicaAccess = Pick<ReplicaState, 'name' | 'passwordFile' | 'tlsCa'>;

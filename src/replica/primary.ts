@@ -6,10 +6,9 @@ import { LOG_TABLE } from '../store/log.js';
 import { batchesOf } from '../store/maybe.js';
 import { EMPTY } from '../store/row.js';
 import { entryUpTo, gapAfter, lastEntry, noteFollows, readHistory, refusalOf } from './history.js';
-import { decodePlain } from './plain.js';
 import { copyMessages, sendChanges, sendTouched, tableNames, tablesOf } from './sender.js';
 import { fencedText, type ReplicaState, readState, roleOf, writeReplicaState } from './state-file.js';
-import { encodeMessage, type Refusal, type ServerState, type Term } from './wire.js';
+import { decodePlain, encodeMessage, type Refusal, type ServerState, type Term } from './wire.js';
 
 /** Time between two looks whether a replica may still follow, while messages are sent to it, in ms. */
 const CHECK_MS = 2000;

@@ -2,8 +2,7 @@ import { sameBytes } from '../bytes/compare.js';
 import { BoundedMap } from '../cache/bounded-map.js';
 import { LdapError } from '../ldap/ldap-error.js';
 import type { ContentRule } from './link-types.js';
-import type { ClassNode, TypeNode } from './nodes.js';
-import type { Registry } from './parsed.js';
+import type { ClassNode, Registry, TypeNode } from './nodes.js';
 import { didYouMean, printable } from './suggest.js';
 
 /** The requirements of a combination of object classes on entries (RFC 4512 §2.4, §4.1.6). Cached by `ClassSets`. */

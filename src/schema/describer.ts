@@ -1,8 +1,7 @@
 import { BoundedMap } from '../cache/bounded-map.js';
 import { LdapError } from '../ldap/ldap-error.js';
 import { DESCRIPTOR, NUMERIC_OID } from './definition.js';
-import { isDerivedFrom, type TypeNode } from './nodes.js';
-import type { Registry } from './parsed.js';
+import { isDerivedFrom, type Registry, type TypeNode } from './nodes.js';
 import type { AttributeDescription } from './schema-types.js';
 
 const MAX_TEXT = 1024;

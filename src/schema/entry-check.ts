@@ -1,7 +1,6 @@
 import { LdapError } from '../ldap/ldap-error.js';
 import type { ClassSet, ClassSets } from './class-sets.js';
-import type { ClassNode, TypeNode } from './nodes.js';
-import type { Registry } from './parsed.js';
+import type { ClassNode, Registry, TypeNode } from './nodes.js';
 import type { AttributeDescription, Ava, ObjectClass, Rdn } from './schema-types.js';
 
 export interface CheckedAttribute {

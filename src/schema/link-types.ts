@@ -1,7 +1,19 @@
 import { formatDefinition } from './definition.js';
 import { shortName } from './files.js';
-import { type ClassNode, isCompatible, type RuleNode, type SyntaxNode, type TypeNode } from './nodes.js';
-import { describe, fail, failUndefined, firstValue, hasKeyword, type ParsedDefinition, Registry } from './parsed.js';
+import {
+  type ClassNode,
+  describe,
+  fail,
+  failUndefined,
+  firstValue,
+  hasKeyword,
+  isCompatible,
+  type ParsedDefinition,
+  Registry,
+  type RuleNode,
+  type SyntaxNode,
+  type TypeNode,
+} from './nodes.js';
 import type { MatchingRule, Usage } from './schema-types.js';
 import { didYouMean } from './suggest.js';
 import { LDAP_SYNTAX } from './syntaxes.js';

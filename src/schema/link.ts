@@ -1,13 +1,23 @@
-import type { Context } from './context.js';
 import { DefinitionError, type DefinitionKind, formatDefinition, parseDefinition } from './definition.js';
 import { type SourceDefinition, shortName } from './files.js';
 import { type ContentRule, linkContentRules, linkTypes, type Warn } from './link-types.js';
-import type { ClassNode, RuleNode, SyntaxNode, TypeNode } from './nodes.js';
-import { describe, fail, failUndefined, firstValue, hasKeyword, type ParsedDefinition, Registry } from './parsed.js';
+import {
+  type ClassNode,
+  describe,
+  fail,
+  failUndefined,
+  firstValue,
+  hasKeyword,
+  type ParsedDefinition,
+  Registry,
+  type RuleNode,
+  type SyntaxNode,
+  type TypeNode,
+} from './nodes.js';
 import { ruleCode } from './rules.js';
 import { SchemaError } from './schema-error.js';
 import type { ObjectClass } from './schema-types.js';
-import { syntaxCode } from './syntaxes.js';
+import { type Context, syntaxCode } from './syntaxes.js';
 
 export interface SchemaTables {
   readonly syntaxes: ReadonlyMap<string, SyntaxNode>;

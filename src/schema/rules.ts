@@ -1,7 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { findBytes } from '../bytes/find.js';
 import { certificateFacts, integerText, parseCertificateAssertion } from './certificate.js';
-import type { Context } from './context.js';
 import { hasAllBits, hasSomeBit, integerBits, normalizeInteger } from './number.js';
 import {
   isAtEnd,
@@ -27,7 +26,7 @@ import {
   checkTelephone,
   splitDollarLines,
 } from './syntax-text.js';
-import { LDAP_SYNTAX, uidStart } from './syntaxes.js';
+import { type Context, LDAP_SYNTAX, uidStart } from './syntaxes.js';
 import { normalizeCsn, normalizeGeneralizedTime, normalizeUuid } from './time.js';
 
 type Normalize = (value: Buffer) => Buffer | undefined;

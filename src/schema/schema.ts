@@ -2,7 +2,6 @@ import { isUtf8 } from 'node:buffer';
 import { fileURLToPath } from 'node:url';
 import { LdapError } from '../ldap/ldap-error.js';
 import { ClassSets, EXTENSIBLE } from './class-sets.js';
-import type { Context } from './context.js';
 import { Describer, descriptionMatches, isWellFormed, requireRequestable } from './describer.js';
 import { ancestorOf, type DnContext, MAX_DN, nextComma, parseBelow, parseDn, parseLoose } from './dn.js';
 import { joinRdns, rdnNorm } from './dn-norm.js';
@@ -35,6 +34,7 @@ import { type NisSchema, type SchemaSource, toStorableSource } from './source.js
 import { parseStateOptions } from './state-options.js';
 import { type SchemaAttribute, subschema } from './subschema.js';
 import { printable, unknownAttribute } from './suggest.js';
+import type { Context } from './syntaxes.js';
 
 export interface SchemaOptions {
   /** Folder of the built-in definitions. Default: `schema/` of the package. */

@@ -1,13 +1,30 @@
 import { isUtf8 } from 'node:buffer';
 import { LdapError } from '../ldap/ldap-error.js';
 import { checkAlgorithm, checkCertificate, checkCertificateList, checkCertificatePair } from './certificate.js';
-import type { Context } from './context.js';
 import { DefinitionError, type DefinitionKind, parseDefinition } from './definition.js';
 import { isCanonical } from './dn-text.js';
 import { checkInteger } from './number.js';
+import type { Dn } from './schema-types.js';
 import type { Check } from './syntax-text.js';
 import * as text from './syntax-text.js';
 import { checkCsn, checkGeneralizedTime, checkUtcTime, checkUuid } from './time.js';
+
+/** The parts of a schema that syntaxes and matching rules depend on. */
+export interface Context {
+  /** Throws LdapError invalidDNSyntax. */
+  parseDn(text: string): Dn;
+  /** Returns `norm` of a DN in text form; undefined if the text is not a DN. */
+  dnNorm(text: string): Buffer | undefined;
+  /** Returns the numeric OID of a name or OID as ASCII bytes; undefined for an unknown name. */
+  resolveOid(text: string): Buffer | undefined;
+  /**
+   * Returns `norm` of a DN, given by the OIDs and values of its RDNs, leftmost first. Values of types that are not in
+   * the schema are normalized by caseIgnoreMatch.
+   */
+  composeNorm(rdns: readonly (readonly { oid: string; value: Buffer }[])[]): Buffer | undefined;
+  /** Like `dnNorm`, but accepts types that are not in the schema. Their values are normalized by caseIgnoreMatch. */
+  looseNorm(text: string): Buffer | undefined;
+}
 
 /** The OID below which RFC 4517 defines its syntaxes. */
 export const LDAP_SYNTAX = '1.3.6.1.4.1.1466.115.121.1';

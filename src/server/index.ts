@@ -1,4 +1,5 @@
 /** The LDAP server over a partition. */
-export type { MountableServer } from './mount/ldapjs-objects.js';
+
 export { mount } from './mount/mount.js';
+export type { MountableServer } from './mount/reply.js';
 export { RowanServer } from './server.js';

@@ -13,8 +13,14 @@ import { Connection, type ConnectionOwner } from './connection/connection.js';
 import { LongAdmission } from './connection/long-admission.js';
 import { Rounds } from './connection/rounds.js';
 import { UnsentTotal } from './connection/send-queue.js';
-import { parseListenUrl } from './listen/listen-url.js';
-import { createReceiver, type Listener, openListeners, type Receiver, Roster } from './listen/listener.js';
+import {
+  createReceiver,
+  type Listener,
+  openListeners,
+  parseListenUrl,
+  type Receiver,
+  Roster,
+} from './listen/listener.js';
 import { readTls, type TlsMaterial } from './listen/tls-material.js';
 import { startLogs } from './logs/logs.js';
 import { ReplicaRole } from './long/primary-link.js';

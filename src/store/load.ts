@@ -1,5 +1,5 @@
 import type { LoadRow } from './contract.js';
-import { putBytes } from './put.js';
+import { putBytes } from './row.js';
 import { sortKeys } from './sort-keys.js';
 
 /**

@@ -1,14 +1,13 @@
 import { expect } from 'chai';
 import { Cluster } from '../../src/store/hbase/cluster.js';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
-import { CLOCK } from '../../src/store/hbase/journal/clock.js';
 import { randomId } from '../../src/store/hbase/journal/codec.js';
 import { JOURNAL, MAX_TIME, MAX_TIME_ROW } from '../../src/store/hbase/journal/journal-tables.js';
 import { readLock } from '../../src/store/hbase/journal/locks.js';
 import { PACE } from '../../src/store/hbase/journal/pace.js';
 import { runPlan } from '../../src/store/hbase/journal/run.js';
 import { Session } from '../../src/store/hbase/journal/session.js';
-import { Tickets } from '../../src/store/hbase/journal/tickets.js';
+import { CLOCK, Tickets } from '../../src/store/hbase/journal/tickets.js';
 import { pieceKey } from '../../src/store/hbase/journal/writer.js';
 import { TableRegistry } from '../../src/store/hbase/schema/index.js';
 import type { HBaseSettings } from '../../src/store/hbase/settings.js';

@@ -1,14 +1,13 @@
 import { expect } from 'chai';
 import { Cluster, GATES } from '../../src/store/hbase/cluster.js';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
-import { CLOCK } from '../../src/store/hbase/journal/clock.js';
 import { parseLock, randomId } from '../../src/store/hbase/journal/codec.js';
 import { holdersOf, readLock } from '../../src/store/hbase/journal/locks.js';
 import { PACE } from '../../src/store/hbase/journal/pace.js';
 import { rowId } from '../../src/store/hbase/journal/plan-rows.js';
 import { runPlan } from '../../src/store/hbase/journal/run.js';
 import { Session } from '../../src/store/hbase/journal/session.js';
-import { Tickets } from '../../src/store/hbase/journal/tickets.js';
+import { CLOCK, Tickets } from '../../src/store/hbase/journal/tickets.js';
 import type { RowMutation } from '../../src/store/hbase/rpc/rpc-types.js';
 import { TableRegistry } from '../../src/store/hbase/schema/index.js';
 import { ROWS } from './journal-plan.js';

@@ -1,9 +1,8 @@
 import { Partition } from '../../src/partition/index.js';
 import { Cluster } from '../../src/store/hbase/cluster.js';
 import { HBaseStore } from '../../src/store/hbase/index.js';
-import { CLOCK } from '../../src/store/hbase/journal/clock.js';
 import { Sweeper } from '../../src/store/hbase/journal/sweeper.js';
-import { Tickets } from '../../src/store/hbase/journal/tickets.js';
+import { CLOCK, Tickets } from '../../src/store/hbase/journal/tickets.js';
 import type { HBaseClient } from '../../src/store/hbase/rpc/client.js';
 import { TableRegistry } from '../../src/store/hbase/schema/index.js';
 import type { HBaseSettings } from '../../src/store/hbase/settings.js';

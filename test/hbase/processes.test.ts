@@ -2,12 +2,11 @@ import { writeFileSync } from 'node:fs';
 import { expect } from 'chai';
 import { Cluster } from '../../src/store/hbase/cluster.js';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
-import { CLOCK } from '../../src/store/hbase/journal/clock.js';
 import { randomId } from '../../src/store/hbase/journal/codec.js';
 import { PACE } from '../../src/store/hbase/journal/pace.js';
 import { rowId } from '../../src/store/hbase/journal/plan-rows.js';
 import { Session } from '../../src/store/hbase/journal/session.js';
-import { Tickets } from '../../src/store/hbase/journal/tickets.js';
+import { CLOCK, Tickets } from '../../src/store/hbase/journal/tickets.js';
 import { HBaseClient } from '../../src/store/hbase/rpc/client.js';
 import { TableRegistry } from '../../src/store/hbase/schema/index.js';
 import {

@@ -12,8 +12,7 @@ import type {
 } from '../../src/store/contract.js';
 import { Cluster } from '../../src/store/hbase/cluster.js';
 import { type HBaseStore, openHBaseStore } from '../../src/store/hbase/index.js';
-import { CLOCK } from '../../src/store/hbase/journal/clock.js';
-import { Tickets } from '../../src/store/hbase/journal/tickets.js';
+import { CLOCK, Tickets } from '../../src/store/hbase/journal/tickets.js';
 import { TableRegistry, tableHandle } from '../../src/store/hbase/schema/index.js';
 import { type HBaseSettings, hbaseSettings } from '../../src/store/hbase/settings.js';
 import { checkSpec, noTable, sameSpec } from '../../src/store/tables.js';

@@ -1,13 +1,12 @@
 import { expect } from 'chai';
 import { Cluster } from '../../src/store/hbase/cluster.js';
 import { openHBaseStore } from '../../src/store/hbase/index.js';
-import { CLOCK } from '../../src/store/hbase/journal/clock.js';
 import { randomId } from '../../src/store/hbase/journal/codec.js';
 import { EmptyLockCells } from '../../src/store/hbase/journal/empty-lock-cells.js';
 import { PACE } from '../../src/store/hbase/journal/pace.js';
 import { runPlan } from '../../src/store/hbase/journal/run.js';
 import { Session } from '../../src/store/hbase/journal/session.js';
-import { Tickets } from '../../src/store/hbase/journal/tickets.js';
+import { CLOCK, Tickets } from '../../src/store/hbase/journal/tickets.js';
 import { TableRegistry } from '../../src/store/hbase/schema/index.js';
 import type { HBaseSettings } from '../../src/store/hbase/settings.js';
 import type { HBaseStore } from '../../src/store/hbase/store.js';

@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { Partition } from '../../src/partition/index.js';
-import type { Failpoint } from '../../src/store/lmdb/failpoint.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
+import type { Failpoint } from '../../src/store/lmdb/lmdb-options.js';
 import { ACTOR, attributes, change, Fixture, SUFFIX, testSchema } from './fixture.js';
 
 const PROGRAM = fileURLToPath(import.meta.url);

@@ -1,8 +1,7 @@
 import { expect } from 'chai';
 import { MAX_SLOW_VALUES } from '../../src/password/cost-groups.js';
 import { CredentialCache, hashPassword, type PasswordPolicy, PasswordVerifier } from '../../src/password/index.js';
-import { SlowWork } from '../../src/password/slow-work.js';
-import type { Source } from '../../src/password/source.js';
+import { SlowWork, type Source } from '../../src/password/slow-work.js';
 import { gate } from './hold.js';
 
 const bytes = (text: string): Buffer => Buffer.from(text);

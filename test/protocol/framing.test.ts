@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { encodeRequest } from '../../src/protocol/encode.js';
 import { Framer, HEAD_BYTES } from '../../src/protocol/framing.js';
-import { ProtocolError } from '../../src/protocol/protocol-error.js';
+import { ProtocolError } from '../../src/protocol/reader.js';
 import { int, seq, str, tlv } from './bytes.js';
 import { seeded } from './random.js';
 import { requestMessages } from './samples.js';

@@ -4,7 +4,7 @@ import { decodeResponse } from '../../src/protocol/decode-response.js';
 import { encodeRequest } from '../../src/protocol/encode.js';
 import type { RequestMessage } from '../../src/protocol/ldap-messages.js';
 import { defaultLimits } from '../../src/protocol/limits.js';
-import { ProtocolError } from '../../src/protocol/protocol-error.js';
+import { ProtocolError } from '../../src/protocol/reader.js';
 import { rounds } from '../rounds.js';
 import { bool, enumerated, int, message, nested, searchWith, seq, str, tlv } from './bytes.js';
 import { type Random, seeded } from './random.js';

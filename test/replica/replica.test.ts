@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { ExtendedOid } from '../../src/protocol/oids.js';
-import { encodePlain } from '../../src/replica/plain.js';
+import { encodePlain } from '../../src/replica/wire.js';
 import { ADA, ADMIN, heard, PASSWORD, PEOPLE, rowan, rowanDoes, Sandbox, SUFFIX, serve } from '../cli/rowan.js';
 import { addPerson, personDn, read, replace } from '../cli/workers.js';
 import { needs } from '../require.js';

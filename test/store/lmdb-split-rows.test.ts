@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { open, type RootDatabase } from 'lmdb';
 import type { Cell, Store } from '../../src/store/contract.js';
-import { overflowRoom } from '../../src/store/lmdb/file/pages.js';
+import { overflowRoom } from '../../src/store/lmdb/file/data-file.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
 import { CHECKSUM_BYTES } from '../../src/store/lmdb/record/checksum.js';
 import { SEGMENT_BYTES } from '../../src/store/lmdb/rows/segments.js';

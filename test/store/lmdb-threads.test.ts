@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
 import type { Plan, Store } from '../../src/store/contract.js';
-import type { Failpoint } from '../../src/store/lmdb/failpoint.js';
 import { openLmdbStore } from '../../src/store/lmdb/index.js';
+import type { Failpoint } from '../../src/store/lmdb/lmdb-options.js';
 import { packRow } from '../../src/store/row.js';
 import { bytes, cell, codeOf } from './suite/fixture.js';
 

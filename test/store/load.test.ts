@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { PackedRows, RowPacker, recycleMemory } from '../../src/store/load.js';
-import { FIXED_EXCESS, fixedBytes, putBytes, putFixed } from '../../src/store/put.js';
+import { FIXED_EXCESS, fixedBytes, putBytes, putFixed } from '../../src/store/row.js';
 import { sortKeys } from '../../src/store/sort-keys.js';
 import { bytes, random } from './suite/fixture.js';
 

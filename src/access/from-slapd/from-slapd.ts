@@ -4,7 +4,6 @@ import { AciReader } from './aci-rules.js';
 import { AttributeBits, CHILDREN, ENTRY } from './attribute-bits.js';
 import type { Element, RuleDraft } from './element.js';
 import { FirstMatch } from './first-match.js';
-import type { LogicalLine } from './logical-lines.js';
 import { EVERYWHERE, intersectPlaces, type Place, parentName } from './place.js';
 import { type Remark, Report } from './report.js';
 import { readLimits } from './slapd-limits.js';
@@ -12,7 +11,7 @@ import { elementLists, elementsOnAttributes, type SlapdStep, StepReader } from '
 import { PRIVILEGES } from './slapd-syntax.js';
 import { WhatReader } from './slapd-what.js';
 import { WhoReader } from './slapd-who.js';
-import { readSource, type SlapdDatabase } from './source.js';
+import { type LogicalLine, readSource, type SlapdDatabase } from './source.js';
 import { intersectWho, simplifyNonEmpty, type WhoSet } from './who-set.js';
 import { RuleWords } from './words.js';
 import { formatRules } from './write-rules.js';

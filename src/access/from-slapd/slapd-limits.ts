@@ -1,8 +1,7 @@
-import type { LogicalLine } from './logical-lines.js';
 import type { Report } from './report.js';
 import { parseWho } from './slapd-syntax.js';
 import type { WhoReader } from './slapd-who.js';
-import { splitWords } from './source.js';
+import { type LogicalLine, splitWords } from './source.js';
 import { type RuleWho, subtractWho, toRuleWho, type WhoSet } from './who-set.js';
 
 /** An element of `limits` in a rules file. */

@@ -1,12 +1,12 @@
 import { NO_RIGHTS, type Right, type RightSet, rightSet } from '../right.js';
 import { type AttributeBits, type Attributes, CHILDREN, ENTRY } from './attribute-bits.js';
 import type { Element, Origin } from './element.js';
-import type { LogicalLine } from './logical-lines.js';
 import { intersectPlaces, type Place, type Region, regionContains } from './place.js';
 import type { Report } from './report.js';
 import { PRIVILEGES, parseClause, type SlapdBy, type SlapdClause, SlapdSyntaxError } from './slapd-syntax.js';
 import type { WhatReader } from './slapd-what.js';
 import type { WhoReader } from './slapd-who.js';
+import type { LogicalLine } from './source.js';
 import { areDisjoint, EVERYBODY, subtractWho, type WhoSet } from './who-set.js';
 
 /** A step of a first-match list with the privileges of slapd, before they are converted to rights. */

@@ -1,5 +1,4 @@
-import type { LogicalLine } from './logical-lines.js';
-import { splitWords } from './source.js';
+import { type LogicalLine, splitWords } from './source.js';
 
 /** A parsed `access to WHAT by WHO ACCESS CONTROL …` (slapd.access). */
 export interface SlapdClause {

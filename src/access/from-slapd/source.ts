@@ -1,6 +1,31 @@
 import { decodeBase64 } from '../../bytes/base64.js';
-import { type LogicalLine, logicalLines } from './logical-lines.js';
 import type { Report } from './report.js';
+
+/** A line of a file, joined with its continuation lines. */
+export interface LogicalLine {
+  /** Number of the first physical line, from 1. */
+  readonly line: number;
+  readonly text: string;
+}
+
+/**
+ * Joins lines with continuation lines, which begin with white space. LDIF removes one space (RFC 2849); slapd.conf
+ * keeps white space between words. Comments are dropped; blank lines stay as empty lines.
+ */
+function logicalLines(text: string, isLdif: boolean): LogicalLine[] {
+  const lines: { line: number; text: string }[] = [];
+  let isComment = false;
+  text.split(/\r?\n/).forEach((physical, i) => {
+    const lastLine = lines.at(-1);
+    if (/^[ \t]/.test(physical) && (isComment || lastLine?.text)) {
+      if (!isComment) lastLine!.text += isLdif ? physical.slice(1) : ` ${physical.trim()}`;
+      return;
+    }
+    isComment = physical.startsWith('#');
+    if (!isComment) lines.push({ line: i + 1, text: isLdif ? physical : physical.trim() });
+  });
+  return lines;
+}
 
 /** The `access to …` and `limits` lines of one slapd database, in order. */
 export interface SlapdDatabase {

@@ -1,8 +1,15 @@
 import { isIP } from 'node:net';
 import { type Field, type Fields, MarkedYaml, type RuleFault } from '../../access/marked-yaml.js';
 import { MECHANISMS, type Mechanism } from '../../access/requester.js';
-import { ATTRIBUTE_RIGHTS, CHILDREN_RIGHTS, ENTRY_RIGHTS, type Right, rightSet } from '../../access/right.js';
-import { RIGHT_WORDS, rightsOfWord } from '../../access/right-words.js';
+import {
+  ATTRIBUTE_RIGHTS,
+  CHILDREN_RIGHTS,
+  ENTRY_RIGHTS,
+  RIGHT_WORDS,
+  type Right,
+  rightSet,
+  rightsOfWord,
+} from '../../access/right.js';
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Schema } from '../../schema/index.js';
 import type { AttributeDescription, Dn } from '../../schema/schema-types.js';

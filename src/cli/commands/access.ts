@@ -6,7 +6,7 @@ import type { Remark, RemarkKind } from '../../access/from-slapd/report.js';
 import { parseRules } from '../../access/parse-rules.js';
 import { DEFAULT_PRESET, PRESETS, type Preset } from '../../access/presets.js';
 import { MECHANISMS, type Mechanism } from '../../access/requester.js';
-import { RIGHT_WORDS, rightsOfWord } from '../../access/right-words.js';
+import { RIGHT_WORDS, rightsOfWord } from '../../access/right.js';
 import { appliesTo, checkExpectation, misfitMessage, readExpectations } from '../access/expectations.js';
 import { formatAttributeRights, formatConnection, formatLimits, formatRights } from '../access/explained.js';
 import { ANONYMOUS, type Connection, MAX_STRENGTH, RightsExplainer } from '../access/right-answers.js';

@@ -10,7 +10,7 @@ import { Importer, type ImportOutcome } from '../import/importer.js';
 import { ImportJournal } from '../import/journal.js';
 import { checkRejectsPath, locateReason, RejectsFile } from '../import/rejects.js';
 import { type InputFile, openInput, RecordSource } from '../import/source.js';
-import { onInterruption } from '../interruption.js';
+import { onInterruption } from '../last-resort.js';
 import { describeSecondPassword, type OpenDirectory, withDirectory, withTrialDirectory } from '../open-directory.js';
 import { directoryCommand, resolveSettings } from '../options.js';
 import { Progress } from '../progress.js';

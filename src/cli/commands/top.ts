@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Command } from 'commander';
 import type { TopSample } from '../../server/processes/siblings.js';
 import { ControlClient, controlCommand } from '../control-client.js';
-import { onInterruption } from '../interruption.js';
+import { onInterruption } from '../last-resort.js';
 import { figuresBetween, formatTop, type TopFigures } from '../watch/top-page.js';
 
 const ENTER = '\x1b[?1049h\x1b[?25l';

@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { isIP } from 'node:net';
 import { hostname } from 'node:os';
 import { checkCertificates } from '../../jobs/index.js';
-import { parseListenUrl } from '../../server/listen/listen-url.js';
+import { parseListenUrl } from '../../server/listen/listener.js';
 import { readTls } from '../../server/listen/tls-material.js';
 import type { Settings } from '../options.js';
 import { type Finding, ok, warning } from './finding.js';

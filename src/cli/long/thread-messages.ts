@@ -1,6 +1,6 @@
 import { bufferOf } from '../../ldap/bytes.js';
 import { LdapError, type ResultName } from '../../ldap/ldap-error.js';
-import { ProtocolError } from '../../protocol/protocol-error.js';
+import { ProtocolError } from '../../protocol/reader.js';
 import type { LongRequest, LongResult } from '../../server/processes/long-request.js';
 import type { LiveValues } from '../../server/settings/index.js';
 import type { Identity } from '../../server/words/session.js';

@@ -1,7 +1,6 @@
 import { createServer, type Socket } from 'node:net';
 import type { Logger } from 'pino';
-import { parseListenUrl } from '../../server/listen/listen-url.js';
-import { type Listener, openListeners, SPARE_CONNECTIONS } from '../../server/listen/listener.js';
+import { type Listener, openListeners, parseListenUrl, SPARE_CONNECTIONS } from '../../server/listen/listener.js';
 import type { Answer, Question } from '../../server/processes/siblings.js';
 import { type Counts, endedTotals, type Statistics, sumCounts } from '../../server/processes/statistics.js';
 import type { Config } from '../../server/settings/index.js';

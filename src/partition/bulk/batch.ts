@@ -1,7 +1,6 @@
 import type { LoadRow, LoadTable, Plan, PlanStep, RowStep } from '../../store/contract.js';
 import { type PackedRows, RowPacker } from '../../store/load.js';
-import { type FixedBytes, fixedBytes, putFixed } from '../../store/put.js';
-import { counterBytes, packRow, packSorted } from '../../store/row.js';
+import { counterBytes, type FixedBytes, fixedBytes, packRow, packSorted, putFixed } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
 import { CHANGE, changeTime } from '../model/change-record.js';
 import type { Actor, LoadEntry, LoadSource } from '../model/directory-types.js';

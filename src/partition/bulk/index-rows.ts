@@ -1,5 +1,5 @@
 import { type PackedRows, RowPacker } from '../../store/load.js';
-import { putBytes } from '../../store/put.js';
+import { putBytes } from '../../store/row.js';
 import { eachGram, type NormalizedValue } from '../model/implied.js';
 import type { Index } from '../model/index-set.js';
 import { EQUALITY, GRAM, PRESENCE_PREFIX, UUID_BYTES } from '../model/tables.js';

@@ -1,7 +1,6 @@
 import { BoundedMap } from '../../cache/bounded-map.js';
 import type { AttributeDescription, AttributeType } from '../../schema/schema-types.js';
-import { FIXED_EXCESS, type FixedBytes, fixedBytes } from '../../store/put.js';
-import { CELL_HEADER } from '../../store/row.js';
+import { CELL_HEADER, FIXED_EXCESS, type FixedBytes, fixedBytes } from '../../store/row.js';
 import type { DraftAttribute } from '../model/draft.js';
 import { valueQualifier } from '../model/entry-cells.js';
 import { type Normalizer, normalizerOf, normRule } from '../model/implied.js';

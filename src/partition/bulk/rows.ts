@@ -1,6 +1,5 @@
 import { type PackedRows, RowPacker } from '../../store/load.js';
-import { FIXED_EXCESS, fixedBytes, putBytes, putFixed } from '../../store/put.js';
-import { CELL_HEADER, packRow, packSorted } from '../../store/row.js';
+import { CELL_HEADER, FIXED_EXCESS, fixedBytes, packRow, packSorted, putBytes, putFixed } from '../../store/row.js';
 import { INDEX_BYTES } from '../model/descriptions.js';
 import type { Draft, DraftAttribute } from '../model/draft.js';
 import { type EntryCells, entryCells, type TreeInfo } from '../model/entry-cells.js';

@@ -10,8 +10,7 @@ import { readFilterPart } from '../read/run/entry-check.js';
 import type { SearchContext } from '../read/run/search-context.js';
 import { findEntry } from '../tree/locate.js';
 import { parentIdOffset } from '../tree/master-row.js';
-import { nodeNormText } from '../tree/node-name.js';
-import { makeNode, ROOT } from '../tree/nodes.js';
+import { makeNode, nodeNormText, ROOT } from '../tree/nodes.js';
 
 export interface NamedEntry {
   /** `Dn.norm`, as Latin-1. */

@@ -1,7 +1,7 @@
+import { BoundedMap } from '../../cache/bounded-map.js';
 import type { Cell } from '../../store/contract.js';
 import { nextCell, qualifierStart, valueStart } from '../../store/row.js';
 import { StoreError } from '../../store/store-error.js';
-import { textBytes } from './texts.js';
 
 /** Change records: rows of table `changes` (docs/formats/tables.md). */
 
@@ -99,4 +99,15 @@ export function changeTime(): Buffer {
     lastTimeBytes.writeBigUInt64BE(BigInt(nowMs));
   }
   return lastTimeBytes;
+}
+
+const texts = new BoundedMap<string, Buffer>(256);
+
+/** Returns the UTF-8 of a text that recurs, such as a time. Shared buffer; callers must not change it. */
+export function textBytes(text: string): Buffer {
+  const cached = texts.get(text);
+  if (cached) return cached;
+  const bytes = Buffer.from(text);
+  texts.set(text, bytes);
+  return bytes;
 }

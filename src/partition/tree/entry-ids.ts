@@ -1,4 +1,4 @@
-import { hashBytes } from '../model/hash.js';
+import { hashBytes } from '../model/descriptions.js';
 import { UUID_BYTES } from '../model/tables.js';
 
 /** Number of slots, a power of two. A slot takes 20 bytes, together 5 MiB; unused pages take no memory. */

@@ -2,9 +2,9 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import type { Store } from '../../store/contract.js';
 import { isPromise } from '../../store/maybe.js';
 import { guardsHold, StoreError } from '../../store/store-error.js';
+import { textBytes } from '../model/change-record.js';
 import { assignStep, readNumbers } from '../model/number-rows.js';
 import { cutNorm, equalityPrefix } from '../model/tables.js';
-import { textBytes } from '../model/texts.js';
 import type { NumberRange } from '../model/value-rules.js';
 import type { SharedState } from '../tree/shared-state.js';
 

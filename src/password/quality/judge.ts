@@ -1,6 +1,5 @@
 import { JobThread } from '../job-thread.js';
-import { SlowWork } from '../slow-work.js';
-import type { Source } from '../source.js';
+import { SlowWork, type Source } from '../slow-work.js';
 import type { QualityAnswer, QualityJob } from './quality-worker.js';
 
 /** Thrown when a password could not be judged. The message never contains the password. */

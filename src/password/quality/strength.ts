@@ -1,6 +1,5 @@
 import { ZxcvbnFactory } from '@zxcvbn-ts/core';
 import { adjacencyGraphs, dictionary } from '@zxcvbn-ts/language-common';
-import { wordsOfNames } from './names.js';
 
 /** Characters after this number are ignored, because the time grows with the square of the length. */
 const MAX_CHARACTERS = 100;
@@ -33,4 +32,12 @@ export function weaknessReason(clear: string, names: readonly string[], minScore
   const reason = feedback.warning === null ? undefined : REASONS[feedback.warning];
   const explanation = reason === undefined ? '' : `: ${reason}`;
   return `the password is too easy to guess (${score} of 4, ${minScore} are needed)${explanation}; add words that do not belong together`;
+}
+
+/** Shorter words occur in many passwords by chance. */
+const MIN_CHARACTERS = 4;
+
+/** Returns the words of four characters or more in the names of a person. */
+export function wordsOfNames(names: readonly string[]): string[] {
+  return names.flatMap((name) => name.split(/[^\p{L}\p{N}]+/u)).filter((word) => [...word].length >= MIN_CHARACTERS);
 }

@@ -4,7 +4,7 @@ import { LdapError, ResultCode, type ResultName } from '../../ldap/ldap-error.js
 import { chain } from '../../partition/index.js';
 import { writeDisconnection } from '../../protocol/encode.js';
 import type { DecodeLimits } from '../../protocol/limits.js';
-import { ProtocolError } from '../../protocol/protocol-error.js';
+import { ProtocolError } from '../../protocol/reader.js';
 import { responseOp } from '../../protocol/tags.js';
 import type { AnsweredRequest } from '../operations/perform.js';
 import { failureOutcome, type RequestMemory } from '../request/operation.js';

@@ -3,7 +3,7 @@ import { peekRequest } from '../../protocol/decode.js';
 import { countElements } from '../../protocol/element-count.js';
 import { type Admission, Framer } from '../../protocol/framing.js';
 import type { DecodeLimits } from '../../protocol/limits.js';
-import { ProtocolError } from '../../protocol/protocol-error.js';
+import { ProtocolError } from '../../protocol/reader.js';
 import { decodeUnlessLong } from '../long/encoded-request.js';
 import type { AnsweredRequest } from '../operations/perform.js';
 import type { RequestMemory } from '../request/operation.js';

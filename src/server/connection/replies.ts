@@ -1,7 +1,7 @@
 import { isPromise, type Maybe } from '../../partition/index.js';
 import { encodeResponse, writeResult } from '../../protocol/encode.js';
 import { responseOp } from '../../protocol/tags.js';
-import type { ReplyEntry } from '../entry/reply-entry.js';
+import type { ReplyEntry } from '../entry/computed.js';
 import type { Selection } from '../entry/selection.js';
 import type { Operation, ResultSender } from '../request/operation.js';
 import type { Services } from '../services/services.js';

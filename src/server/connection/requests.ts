@@ -4,7 +4,7 @@ import { chain, isPromise, LongWork, type Maybe } from '../../partition/index.js
 import { decodeRequest } from '../../protocol/decode.js';
 import type { BindRequest, Request, RequestMessage } from '../../protocol/ldap-messages.js';
 import { ExtendedOid } from '../../protocol/oids.js';
-import { ProtocolError } from '../../protocol/protocol-error.js';
+import { ProtocolError } from '../../protocol/reader.js';
 import { type EncodedRequest, encodeLongRequest, makeLongRequest } from '../long/encoded-request.js';
 import { runForwarded } from '../long/forwarded.js';
 import { ConnectionReply } from '../long/run-long-request.js';

@@ -6,9 +6,8 @@ import { EntryReader } from '../../partition/model/entry-reader.js';
 import { largeQualifiers } from '../../partition/model/tables.js';
 import { entryBytes, writeEntryHead } from '../../protocol/encode-entry.js';
 import { RESPONSE_CHUNK, Writer } from '../../protocol/writer.js';
-import { encodeComputed } from './computed.js';
+import { type EntryExtras, encodeComputed, type ReplyEntry } from './computed.js';
 import { EncodedDescriptions, type OpenLargeValues, OutgoingAttributes } from './outgoing.js';
-import type { EntryExtras, ReplyEntry } from './reply-entry.js';
 import type { Selection } from './selection.js';
 
 export interface WriterSource {

@@ -1,7 +1,6 @@
 import { bufferOf } from '../../ldap/bytes.js';
 import { LdapError } from '../../ldap/ldap-error.js';
-import { decodePlain, encodePlain } from '../../replica/plain.js';
-import { packStrings, unpackStrings } from '../../replica/wire.js';
+import { decodePlain, encodePlain, packStrings, unpackStrings } from '../../replica/wire.js';
 import type { LongReply, LongRequest, LongResult } from '../processes/long-request.js';
 import { requireReplica } from '../request/access.js';
 import type { Operation } from '../request/operation.js';

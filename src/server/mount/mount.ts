@@ -18,14 +18,15 @@ import type { Outcome } from '../words/outcome.js';
 import { ANONYMOUS, Session } from '../words/session.js';
 import {
   type LdapjsHandler,
+  LdapjsReply,
   type LdapjsRequest,
   type LdapjsResponse,
   type LdapjsServer,
   type MountableServer,
   type MountedConnection,
   ROUTES,
-} from './ldapjs-objects.js';
-import { LdapjsReply, sendOutcome } from './reply.js';
+  sendOutcome,
+} from './reply.js';
 
 /** Rowan's session of an ldapjs connection, and the `bindDN` that ldapjs has for the same identity. */
 interface MountedSession {

@@ -14,7 +14,7 @@ import type { Control, SearchRequest } from '../../protocol/ldap-messages.js';
 import { ControlOid } from '../../protocol/oids.js';
 import { ancestorOf } from '../../schema/dn.js';
 import type { Dn } from '../../schema/schema-types.js';
-import type { ReplyEntry } from '../entry/reply-entry.js';
+import type { ReplyEntry } from '../entry/computed.js';
 import { viewerOf } from '../request/access.js';
 import type { Context, SearchReply } from '../request/context.js';
 import { sessionRights } from '../request/rights.js';

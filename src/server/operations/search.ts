@@ -9,7 +9,7 @@ import { encodePagedResults } from '../../protocol/controls/paged-results.js';
 import type { CompareRequest, Request, SearchRequest } from '../../protocol/ldap-messages.js';
 import { ControlOid } from '../../protocol/oids.js';
 import type { Dn } from '../../schema/schema-types.js';
-import type { EntryExtras, ReplyEntry } from '../entry/reply-entry.js';
+import type { EntryExtras, ReplyEntry } from '../entry/computed.js';
 import type { Selection } from '../entry/selection.js';
 import { requestRights, viewerOf } from '../request/access.js';
 import type { Context, SearchReply } from '../request/context.js';

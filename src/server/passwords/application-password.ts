@@ -1,5 +1,5 @@
 import { randomBytes, randomInt } from 'node:crypto';
-import { parseNetwork } from '../../access/parse-network.js';
+import { parseNetwork } from '../../access/parse-clauses.js';
 import { inNetworks } from '../../access/requester.js';
 import type { Network } from '../../access/rule.js';
 import { LdapError } from '../../ldap/ldap-error.js';

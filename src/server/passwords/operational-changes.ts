@@ -2,7 +2,7 @@ import type { Modification } from '../../ldap/ldap-types.js';
 import { generalizedTime } from '../../partition/model/csn.js';
 import type { AccountPolicy } from './account-policy.js';
 import type { RowCredentials } from './credentials.js';
-import { historyValue } from './password-history.js';
+import { historyValue } from './password-rules.js';
 
 /** Attributes that the server updates when a password changes. */
 export const PASSWORD_ATTRIBUTES = [

@@ -1,7 +1,7 @@
 import type { Client } from '../../fair/time-slice.js';
 import type { Maybe } from '../../partition/index.js';
 import type { GivenNumbers } from '../../partition/model/directory-types.js';
-import type { ReplyEntry } from '../entry/reply-entry.js';
+import type { ReplyEntry } from '../entry/computed.js';
 import type { Selection } from '../entry/selection.js';
 import type { SearchReport } from '../observation/observation.js';
 import type { Services } from '../services/services.js';

@@ -5,7 +5,7 @@ import { damageOf, type Maybe } from '../../partition/index.js';
 import type { GivenNumbers } from '../../partition/model/directory-types.js';
 import { SlowWorkAbandoned, SlowWorkFull } from '../../password/index.js';
 import type { Request, RequestMessage } from '../../protocol/ldap-messages.js';
-import type { ReplyEntry } from '../entry/reply-entry.js';
+import type { ReplyEntry } from '../entry/computed.js';
 import type { Selection } from '../entry/selection.js';
 import type { SearchReport } from '../observation/observation.js';
 import type { RequestDescription } from '../observation/request-description.js';

@@ -16,7 +16,7 @@ import type { SearchRequest } from '../../protocol/ldap-messages.js';
 import { ControlOid } from '../../protocol/oids.js';
 import { Writer } from '../../protocol/writer.js';
 import type { AttributeDescription } from '../../schema/schema-types.js';
-import type { EntryExtras } from '../entry/reply-entry.js';
+import type { EntryExtras } from '../entry/computed.js';
 import type { Selection } from '../entry/selection.js';
 import { isLockInForce } from '../passwords/account-lock.js';
 import type { AccountPolicy } from '../passwords/account-policy.js';

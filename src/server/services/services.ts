@@ -1,6 +1,7 @@
 import type { Logger } from 'pino';
 import type { Partition } from '../../partition/index.js';
 import type { Access, Actor } from '../../partition/model/directory-types.js';
+import { describeLoss } from '../../partition/tree/missing-tables.js';
 import type { PasswordVerifier } from '../../password/index.js';
 import { Primary } from '../../replica/primary.js';
 import type { Schema } from '../../schema/schema.js';
@@ -24,7 +25,6 @@ import { VirtualEntries } from '../virtual/virtual-entries.js';
 import { AccessControl } from './access-control.js';
 import { Acknowledgements } from './acknowledgements.js';
 import { FailedBinds } from './failed-binds.js';
-import { logOutages } from './outages.js';
 import { PageCookies } from './page-cookies.js';
 import { SearchTally, SlowSearches } from './search-tally.js';
 
@@ -188,4 +188,20 @@ function createTally(partition: Partition, config: Config, log: Logger): SearchT
 
 function createSelections(schema: Schema, { groups }: Config): Selections {
   return new Selections(schema, groups.memberOf === 'all');
+}
+
+/**
+ * Logs when the directory's store stops answering and when it answers again, and likewise when its disk is full and
+ * when it has room again.
+ */
+export function logOutages({ outage, store }: Partition, log: Logger): void {
+  outage.listener = {
+    onOutage: (message) => log.warn(`the store does not answer: ${message}`),
+    onMissing: (table) => log.error(`table ${table} is missing: it was dropped in HBase; ${describeLoss(table)}`),
+    onRecovery: (ms) => log.info(`the store answers again, ${(ms / 1000).toFixed(1)} s after that was told`),
+  };
+  store.onRoomChange = (isFull, folder, freeBytes) => {
+    if (isFull) log.error({ folder, freeBytes }, 'the disk is full: writes fail until space is freed');
+    else log.info({ folder, freeBytes }, 'the disk has room again: a write has succeeded');
+  };
 }

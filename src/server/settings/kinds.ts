@@ -1,4 +1,4 @@
-import { scheduleFault } from '../../jobs/schedule.js';
+import { scheduleFault } from '../../jobs/job.js';
 
 /** The kinds of settings, and how their values are parsed from YAML or from the text of a flag or variable. */
 

@@ -4,7 +4,7 @@ import { ChangeReader, type NumberedChange, timeMs } from '../../partition/feed/
 import { INDEX_BYTES, largeQualifiers, type Partition } from '../../partition/index.js';
 import { decodeBefore } from '../../partition/model/before-image.js';
 import { generalizedTime } from '../../partition/model/csn.js';
-import type { ComputedEntry, VirtualAttributes } from './virtual-attributes.js';
+import type { ComputedEntry, VirtualAttributes } from './monitor.js';
 
 export const CHANGELOG_DN = 'cn=changelog';
 

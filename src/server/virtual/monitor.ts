@@ -7,7 +7,15 @@ import { type Counts, countEnded, OPS, type Statistics, sumCounts } from '../pro
 import type { Config } from '../settings/index.js';
 import { orLastKnown } from '../words/last-known.js';
 import { VENDOR, VERSION } from '../words/version.js';
-import type { ComputedEntry, VirtualAttributes } from './virtual-attributes.js';
+
+/** Attribute types with the text of their values. */
+export type VirtualAttributes = readonly (readonly [type: string, values: readonly string[]])[];
+
+/** An entry whose attributes are computed when a search reads the entry. */
+export interface ComputedEntry {
+  readonly dn: string;
+  attributes(): Maybe<VirtualAttributes>;
+}
 
 export const MONITOR_DN = 'cn=Monitor';
 

@@ -26,8 +26,7 @@ import { SUPPORTED_CONTROLS } from '../words/controls.js';
 import { VENDOR, VERSION } from '../words/version.js';
 import { CHANGELOG_DN, changelogEntries, changelogEntry } from './changelog.js';
 import { proposalLines } from './index-proposals.js';
-import { MONITOR_DN, monitorEntries, textEntry } from './monitor.js';
-import type { ComputedEntry, VirtualAttributes } from './virtual-attributes.js';
+import { type ComputedEntry, MONITOR_DN, monitorEntries, textEntry, type VirtualAttributes } from './monitor.js';
 
 const NO_ENTRY_ID = Buffer.alloc(16);
 

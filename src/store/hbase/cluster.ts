@@ -4,7 +4,7 @@ import { isMissing, StoreError } from '../store-error.js';
 import { afterPrefix, noTable } from '../tables.js';
 import { GATES_TABLE, JOURNAL_TABLE, MAX_TIME, MAX_TIME_ROW, NUMBERS_TABLE } from './journal/journal-tables.js';
 import type { HBaseClient } from './rpc/client.js';
-import { MAX_KEY } from './rpc/requests.js';
+import { MAX_KEY } from './rpc/mutations.js';
 import type { OptionalTimestamp, ReadOptions, RowMutation, TableHandle } from './rpc/rpc-types.js';
 import type { TableRegistry } from './schema/index.js';
 

@@ -4,9 +4,9 @@ import { compileFilter, type RowTest } from '../row-filter.js';
 import { checkScan, keyAfter, noTable } from '../tables.js';
 import { type Cluster, hbaseRange, type OpenTable } from './cluster.js';
 import { type ServerFilter, translate } from './filter/translate.js';
-import { logicalClock } from './journal/clock.js';
 import { rowId } from './journal/plan-rows.js';
 import type { Session } from './journal/session.js';
+import { logicalClock } from './journal/tickets.js';
 import type { HBaseScan, ReadOptions, RowBatch } from './rpc/rpc-types.js';
 
 /** Number of rows after which a scan opens a new scanner. A scanner does not see changes made after it was opened. */

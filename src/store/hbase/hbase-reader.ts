@@ -4,10 +4,9 @@ import { selectColumns, unpackRow } from '../row.js';
 import { afterPrefix, checkRanges, checkSeparate, isKey, keyAfter, suffixOf } from '../tables.js';
 import { type Cluster, hbaseRange, type OpenTable } from './cluster.js';
 import { EngineScan, type Overlay } from './engine-scan.js';
-
-import { logicalClock } from './journal/clock.js';
+import { logicalClock } from './journal/tickets.js';
 import { columnPrefixFilter, KEY_ONLY } from './rpc/filters.js';
-import { MAX_KEY } from './rpc/requests.js';
+import { MAX_KEY } from './rpc/mutations.js';
 
 /** Maximum number of keys that a look-up reads. The client combines the look-ups of callers. A scan reads more keys. */
 const MAX_LOOKUP_KEYS = 1000;

@@ -11,7 +11,7 @@ import type { Session } from './journal/session.js';
 import { TICKET_STEP } from './journal/tickets.js';
 import { FencedError } from './journal/writer.js';
 import { FIRST_KEY_ONLY } from './rpc/filters.js';
-import { MAX_KEY } from './rpc/requests.js';
+import { MAX_KEY } from './rpc/mutations.js';
 
 /** Number of rows per read request. */
 const ROWS_PER_READ = 2000;

@@ -1,11 +1,10 @@
 import type { TableSpec } from '../../../src/store/contract.js';
 import { Cluster, type RowClient } from '../../../src/store/hbase/cluster.js';
-import type { CancelTimer, Clock } from '../../../src/store/hbase/journal/clock.js';
 import { Journal } from '../../../src/store/hbase/journal/journal.js';
 import { JOURNAL_TABLE, NUMBERS_TABLE } from '../../../src/store/hbase/journal/journal-tables.js';
 import { PACE } from '../../../src/store/hbase/journal/pace.js';
 import { Session, type SessionOptions } from '../../../src/store/hbase/journal/session.js';
-import { Tickets } from '../../../src/store/hbase/journal/tickets.js';
+import { type CancelTimer, type Clock, Tickets } from '../../../src/store/hbase/journal/tickets.js';
 import type { RowMutation, TableHandle } from '../../../src/store/hbase/rpc/rpc-types.js';
 import { counterBytes, EMPTY } from '../../../src/store/row.js';
 import { lost, ModelRows } from './rows.js';

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { CancelTimer, Clock } from '../../../src/store/hbase/journal/clock.js';
+import type { CancelTimer, Clock } from '../../../src/store/hbase/journal/tickets.js';
 
 /** A request of a front end that HBase has not answered. */
 interface Request {

@@ -1,6 +1,6 @@
 import type { KeyRange, Maybe, Reader } from '../../../store/contract.js';
 import { batchesOf, chain, isPromise, reduceMaybe } from '../../../store/maybe.js';
-import type { RecentCounts } from '../../model/recent-counts.js';
+import type { RecentCounts } from '../../model/index-set.js';
 import { GRAM, UUID_BYTES } from '../../model/tables.js';
 
 /** A source of candidates: known ids, or index rows with one or several key prefixes, or in a key range. */

@@ -4,7 +4,7 @@ import { MASTER_TABLE, UUID_BYTES } from '../../model/tables.js';
 import { IdSet } from '../plan/id-set.js';
 import type { IndexPlan } from '../plan/index-plan.js';
 import { idBatches, sourceIds } from '../plan/sources.js';
-import { INDEX_BATCH, READ_BATCH, ROWS_AFTER_WAIT } from './batch-sizes.js';
+import { INDEX_BATCH, READ_BATCH, ROWS_AFTER_WAIT } from './area.js';
 import { checkHead, checkMissingEntry, checkRow } from './entry-check.js';
 import type { PlanKind } from './page.js';
 import type { SearchRun } from './search-run.js';

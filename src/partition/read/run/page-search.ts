@@ -1,14 +1,14 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Maybe, Reader } from '../../../store/contract.js';
 import { chain, isPromise, keysOf, reduceMaybe } from '../../../store/maybe.js';
-import { hashBytes } from '../../model/hash.js';
+import { hashBytes } from '../../model/descriptions.js';
 import { draftWithLarge, ImpliedRows, implyType } from '../../model/implied.js';
 import { UUID_BYTES } from '../../model/tables.js';
 import type { CompiledFilter } from '../filter/compiled-filter.js';
 import { type IndexPlan, type PlanContext, planIndexes } from '../plan/index-plan.js';
 import { containsKey, type IndexRanges, keyRanges, type Range } from '../plan/key-ranges.js';
 import { type Source, sortIds } from '../plan/sources.js';
-import { INDEX_BATCH } from './batch-sizes.js';
+import { INDEX_BATCH } from './area.js';
 import { examineEntries, examineEntry, examineIds } from './index-search.js';
 import type { Resume } from './page.js';
 import type { ExaminedEntry, SearchRun } from './search-run.js';

@@ -1,4 +1,4 @@
-import { hashBytes } from '../../model/hash.js';
+import { hashBytes } from '../../model/descriptions.js';
 import type { Node } from '../../model/tables.js';
 import { nodeTreeKey } from '../../tree/nodes.js';
 

@@ -4,7 +4,7 @@ import { cellCounter, cellValue } from '../../../store/row.js';
 import { compileFilter } from '../../../store/row-filter.js';
 import { keyAfter } from '../../../store/tables.js';
 import { MASTER_TABLE, Q, TREE, TREE_TABLE } from '../../model/tables.js';
-import { ROWS_AFTER_WAIT } from './batch-sizes.js';
+import { ROWS_AFTER_WAIT } from './area.js';
 import { checkHead } from './entry-check.js';
 import { checkMissingRow, requireAllRows } from './lost-rows.js';
 import type { PlanKind } from './page.js';

@@ -4,7 +4,7 @@ import { isPromise } from '../../../store/maybe.js';
 import { compileFilter, type RowTest } from '../../../store/row-filter.js';
 import { keyAfter } from '../../../store/tables.js';
 import { MASTER_TABLE, TREE_TABLE } from '../../model/tables.js';
-import { CLOCK_INTERVAL, READ_BATCH } from './batch-sizes.js';
+import { CLOCK_INTERVAL, READ_BATCH } from './area.js';
 import { checkHead } from './entry-check.js';
 import { checkMissingRow, requireAllRows } from './lost-rows.js';
 import { entryIdOf, hasChildren, remainingRows, type ScanTarget, scanRemainingRange } from './range-scan.js';

@@ -1,13 +1,11 @@
 import type { Rule } from '../context.js';
-import { ACCESS } from './access.js';
+import { ACCESS, SERVER_KEPT } from './access.js';
 import { ACCOUNT_STATE } from './account-state.js';
 import { GROUPS } from './groups.js';
 import { DRAWN_NUMBERS, NUMBERS } from './numbers.js';
-import { PASSWORD_POLICY } from './password-policy.js';
+import { PASSWORD_POLICY, SECRETS } from './password-policy.js';
 import { REFERENCES } from './references.js';
 import { NAMES, SCHEMA } from './schema.js';
-import { SECRETS } from './secrets.js';
-import { SERVER_KEPT } from './server-kept.js';
 import { UNIQUE } from './unique.js';
 
 /**

@@ -1,9 +1,9 @@
 import type { AttributeType } from '../../../schema/schema-types.js';
 import type { RowStep } from '../../../store/contract.js';
+import { textBytes } from '../../model/change-record.js';
 import type { Actor } from '../../model/directory-types.js';
 import { attributeKey, type Draft, type DraftAttribute, type DraftValue } from '../../model/draft.js';
 import { chosenCountGuardStep, countChosenStep, readNumbers } from '../../model/number-rows.js';
-import { textBytes } from '../../model/texts.js';
 import type { NumberRange, ValueRules } from '../../model/value-rules.js';
 import { type Change, changedTypes, type Rule, type Verdict, type WriteContext } from '../context.js';
 import { firstFreeNumber } from '../number-pools.js';

@@ -7,7 +7,7 @@ import type { NameChange } from '../../model/name-changes.js';
 import { presentRow, valueNormText } from '../../model/present-row.js';
 import { deferredReferences, restoredStep, type SavedReference, savedReferences } from '../../model/reference-rows.js';
 import { DELETED, DELETION, MASTER_TABLE, Q, TREE } from '../../model/tables.js';
-import { nodeNormText } from '../../tree/node-name.js';
+import { nodeNormText } from '../../tree/nodes.js';
 import { type Change, PendingNamesError, type Rule, type Verdict, type WriteContext } from '../context.js';
 import { saveSteps } from '../deleted-rows.js';
 import { isRequiredType, removePlaceholder } from '../modify.js';

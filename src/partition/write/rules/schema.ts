@@ -1,7 +1,7 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
 import type { CheckedAttribute, Rdn } from '../../../schema/index.js';
+import { textBytes } from '../../model/change-record.js';
 import type { Draft, DraftAttribute } from '../../model/draft.js';
-import { textBytes } from '../../model/texts.js';
 import type { Rule, WriteContext } from '../context.js';
 
 /** Requires that attributes in RDNs have an equality rule: otherwise names cannot be compared. */

@@ -13,7 +13,7 @@ import {
 import { decodeCancel } from '../../../protocol/extended/cancel.js';
 import type { ExtendedRequest } from '../../../protocol/ldap-messages.js';
 import { ExtendedOid } from '../../../protocol/oids.js';
-import { decodePlain } from '../../../replica/plain.js';
+import { decodePlain } from '../../../replica/wire.js';
 import type { Dn } from '../../../schema/schema-types.js';
 import { generalizedTimeMs } from '../../../schema/time.js';
 import {

@@ -1,7 +1,7 @@
 import type { Cluster } from '../cluster.js';
-import type { Clock } from './clock.js';
 import { LOCK_BATCH, type LockedRow, removeEmptyCell } from './locks.js';
 import { rowId } from './plan-rows.js';
+import type { Clock } from './tickets.js';
 
 const MAX_UNLOCKED_ROWS = 1024;
 

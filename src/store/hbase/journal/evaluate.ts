@@ -3,7 +3,7 @@ import { cellValue, compareCells, counterBytes, EMPTY, packRow, unpackRow } from
 import { cellChanges } from '../../row-edit.js';
 import { Stage, type StagedRow, type StagedTable } from '../../stage.js';
 import type { Cluster, OpenTable } from '../cluster.js';
-import { MAX_KEY } from '../rpc/requests.js';
+import { MAX_KEY } from '../rpc/mutations.js';
 import type { AppendedRow, CounterAddition, IndexMark, PlanRecord, RowChange } from './codec.js';
 import { type PlanRow, rowId } from './plan-rows.js';
 import { sumByCell } from './shared-rows.js';

@@ -2,7 +2,7 @@ import type { Plan, PlanStep, RowStep } from '../../contract.js';
 import { isPromise } from '../../maybe.js';
 import { checkKey } from '../../tables.js';
 import { type Cluster, GATES, type OpenTable } from '../cluster.js';
-import { MAX_KEY } from '../rpc/requests.js';
+import { MAX_KEY } from '../rpc/mutations.js';
 
 /**
  * How a plan accesses a row. `exclusive`: locked, read and changed. `shared`: guards and counters only. `blind`: an

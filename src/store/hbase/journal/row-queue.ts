@@ -1,6 +1,5 @@
 import { StoreError } from '../../store-error.js';
-import type { CancelTimer, Clock } from './clock.js';
-import type { Tickets } from './tickets.js';
+import type { CancelTimer, Clock, Tickets } from './tickets.js';
 
 /**
  * A bit in the priorities of plans that wait without holding gates (locks of whole tables). The bit places such plans

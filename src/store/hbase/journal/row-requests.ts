@@ -1,10 +1,10 @@
 import { counterBytes, EMPTY } from '../../row.js';
 import type { Cluster, OpenTable } from '../cluster.js';
-import type { Clock } from './clock.js';
 import { ID_BYTES } from './codec.js';
 import { IS_ALIVE, JOURNAL, MAX_TIME } from './journal-tables.js';
 import { rowId } from './plan-rows.js';
 import type { LockRequest, PlanContext, RemoteRequest } from './row-queue.js';
+import type { Clock } from './tickets.js';
 
 export interface WantedRow extends LockRequest {
   readonly table: OpenTable;

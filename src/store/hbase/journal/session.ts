@@ -1,7 +1,6 @@
 import { markHandled } from '../../maybe.js';
 import type { Cluster } from '../cluster.js';
 import type { Failpoint } from './apply.js';
-import type { CancelTimer, Clock } from './clock.js';
 import { exclusiveLock, parseLock } from './codec.js';
 import { EmptyLockCells } from './empty-lock-cells.js';
 import { LocalLocks } from './local-locks.js';
@@ -20,7 +19,7 @@ import { rowId } from './plan-rows.js';
 import { PlanContext, RowQueue } from './row-queue.js';
 import { RowRequests, rowOfRequest, type WantedRow } from './row-requests.js';
 import { type SharedRow, SharedRows } from './shared-rows.js';
-import type { Tickets } from './tickets.js';
+import type { CancelTimer, Clock, Tickets } from './tickets.js';
 import { FencedError, Writer } from './writer.js';
 
 export interface SessionOptions {

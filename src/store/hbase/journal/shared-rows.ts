@@ -3,12 +3,11 @@ import { cellCounter, cellValue, compareCells, counterBytes } from '../../row.js
 import { editRow } from '../../row-edit.js';
 import { mayBeApplied, StoreError } from '../../store-error.js';
 import type { Cluster, OpenTable } from '../cluster.js';
-import { type CancelTimer, type Clock, logicalClock } from './clock.js';
 import { type Holder, parseLock, type SharedLock, sharedLock } from './codec.js';
 import type { EmptyLockCells } from './empty-lock-cells.js';
 import { type Conflict, type LockedRow, lockValueOf, unlockCells } from './locks.js';
 import type { Pace } from './pace.js';
-import type { Tickets } from './tickets.js';
+import { type CancelTimer, type Clock, logicalClock, type Tickets } from './tickets.js';
 import { FencedError, type Writer } from './writer.js';
 
 /** Maximum size of `SharedRows.#foldTimes`. */

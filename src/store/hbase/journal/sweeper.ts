@@ -5,14 +5,13 @@ import { parseStoredJson, StoreError } from '../../store-error.js';
 import { keyAfter } from '../../tables.js';
 import { type Cluster, type OpenTable, unlessDropped } from '../cluster.js';
 import { applyFoundRecord, type Failpoint, rollBackBatch } from './apply.js';
-import type { CancelTimer, Clock } from './clock.js';
 import { type CounterAddition, decodeRecord, ID_BYTES, type PlanRecord, parseLock, sharedLock } from './codec.js';
 import { DRAINED, IS_ALIVE, JOURNAL, MAX_TIME, STATE, SWEPT } from './journal-tables.js';
 import { lockValueOf, removeFromAllLocks } from './locks.js';
 import type { Pace } from './pace.js';
 import { rowId } from './plan-rows.js';
 import { incrementedCells } from './shared-rows.js';
-import type { Tickets } from './tickets.js';
+import type { CancelTimer, Clock, Tickets } from './tickets.js';
 import { batchTicket, readRecord } from './writer.js';
 
 /** The increments of a row in record `sequence`. */

@@ -2,12 +2,11 @@ import type { Cell, CellName } from '../../contract.js';
 import { counterBytes, unpackRow } from '../../row.js';
 import { mayBeApplied, StoreError } from '../../store-error.js';
 import type { Cluster } from '../cluster.js';
-import type { CancelTimer, Clock } from './clock.js';
 import { type EncodedRecord, ID_BYTES } from './codec.js';
 import { ALIVE, IS_ALIVE, JOURNAL, MAX_TIME, STATE } from './journal-tables.js';
 import type { RemoteRequest } from './row-queue.js';
 import { parseRequestCell } from './row-requests.js';
-import { type Tickets, UnfinishedPlans } from './tickets.js';
+import { type CancelTimer, type Clock, type Tickets, UnfinishedPlans } from './tickets.js';
 
 /** Thrown when the writer may decide nothing more: its lease ended. Its undecided plans have not happened. */
 export class FencedError extends Error {

@@ -6,11 +6,10 @@ import { CellCursor, putKeyEnd, TableCodec } from './cells.js';
 import { RowDispatcher } from './dispatch.js';
 import { encodeColumns, Lookups } from './lookup.js';
 import { Masters } from './masters.js';
-import { encodeConditions, encodeMutation, encodePut } from './mutations.js';
+import { checkKey, encodeColumnList, encodeConditions, encodeMutation, encodePut } from './mutations.js';
 import { type EncodedOperation, GetOperation, MutateOperation, type RowSink } from './operations.js';
 import { MessageWriter, varintLength, writeVarint } from './protobuf.js';
 import { type Region, Regions } from './regions.js';
-import { checkKey, encodeColumnList } from './requests.js';
 import { Attempts, Deadlines, type Expirable, failureOrThrow, Pauses, storeError } from './retry.js';
 import type {
   HBaseScan,

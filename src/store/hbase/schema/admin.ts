@@ -5,7 +5,6 @@ import { MessageReader, MessageWriter } from '../rpc/protobuf.js';
 import type { HBaseSettings } from '../settings.js';
 import type { TableDescriptor } from './descriptor.js';
 import { type ExistingTable, Gateway } from './gateway.js';
-import { alterCommand, createCommand, dropCommands } from './shell.js';
 
 /** Attributes whose unsafe values would lose data. The operator may change all other attributes. */
 const SAFE_ATTRIBUTES: readonly {
@@ -212,4 +211,39 @@ function writeAttributes(schema: MessageWriter, attributes: Readonly<Record<stri
 function encodeTableName(table: string): MessageWriter {
   const colon = table.indexOf(':');
   return new MessageWriter().string(1, colon < 0 ? 'default' : table.slice(0, colon)).string(2, table.slice(colon + 1));
+}
+
+/** Quotes a key. In single quotes the shell passes `\xHH` on unchanged, and HBase decodes it. */
+function quoteKey(bytes: Buffer): string {
+  let text = '';
+  for (const byte of bytes) {
+    const isPlain = byte >= 0x20 && byte < 0x7f && byte !== 0x27 && byte !== 0x5c;
+    text += isPlain ? String.fromCharCode(byte) : `\\x${byte.toString(16).padStart(2, '0').toUpperCase()}`;
+  }
+  return `'${text}'`;
+}
+
+function formatAttributes(attributes: Readonly<Record<string, string>>): string {
+  return Object.entries(attributes)
+    .map(([name, value]) => `, ${name} => '${value}'`)
+    .join('');
+}
+
+/** Returns the `create` command of HBase's shell for the table, with split keys. */
+export function createCommand({ name, attributes, families, splitKeys }: TableDescriptor): string {
+  const clauses = families.map((family) => `{NAME => '${family.name}'${formatAttributes(family.attributes)}}`);
+  if (splitKeys.length > 0) clauses.push(`{SPLITS => [${splitKeys.map(quoteKey).join(', ')}]}`);
+  return `create '${name}'${formatAttributes(attributes)}, ${clauses.join(', ')}`;
+}
+
+/** Returns the `alter` command that adds missing families. */
+function alterCommand({ name, families }: TableDescriptor, missingFamilies: readonly string[]): string {
+  const clauses = families
+    .filter((family) => missingFamilies.includes(family.name))
+    .map((family) => `{NAME => '${family.name}'${formatAttributes(family.attributes)}}`);
+  return `alter '${name}', ${clauses.join(', ')}`;
+}
+
+export function dropCommands(name: string): string[] {
+  return [`disable '${name}'`, `drop '${name}'`];
 }

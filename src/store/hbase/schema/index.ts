@@ -1,4 +1,6 @@
 /** The HBase tables of a store: describing, creating, verifying, listing and dropping. */
+
+export { createCommand } from './admin.js';
 export {
   describeInternal,
   describeTable,
@@ -10,4 +12,3 @@ export {
   tableHandle,
 } from './descriptor.js';
 export { CATALOG, DEFAULT_REGIONS, TableRegistry } from './registry.js';
-export { createCommand } from './shell.js';

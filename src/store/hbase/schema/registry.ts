@@ -6,9 +6,8 @@ import { checkSpec, sameSpec } from '../../tables.js';
 import type { HBaseClient } from '../rpc/client.js';
 import type { RowMutation, TableHandle } from '../rpc/rpc-types.js';
 import type { HBaseSettings } from '../settings.js';
-import { TableAdmin } from './admin.js';
+import { dropCommands, TableAdmin } from './admin.js';
 import { describeInternal, describeTable, type InternalTable, internalHandle, tableHandle } from './descriptor.js';
-import { dropCommands } from './shell.js';
 
 /**
  * The catalog: a row per table, with the table's name as key. Cell `spec` contains the spec as JSON. Cell `state`

@@ -7,14 +7,11 @@ import { counterBytes } from '../../row.js';
 import { parseStoredJson, StoreError } from '../../store-error.js';
 import { noTable } from '../../tables.js';
 import type { LmdbOptions } from '../lmdb-options.js';
-import { DecodedLayout } from '../record/row-layout.js';
-import { DATA_FILE } from './data-file.js';
-import { type Db, openDb } from './database.js';
-import { endLineOfLmdb, freeBytes, isNearlyFull } from './free-space.js';
-import { isLmdbError, toStoreError } from './lmdb-errors.js';
+import { DecodedLayout } from '../record/words.js';
+import { DATA_FILE, PAGE_BYTES } from './data-file.js';
+import { endLineOfLmdb, freeBytes, isLmdbError, isNearlyFull, toStoreError } from './lmdb-errors.js';
 import { type LmdbTable, openTable } from './lmdb-table.js';
-import { PAGE_BYTES } from './pages.js';
-import { Dictionary, Records } from './records.js';
+import { type Db, Dictionary, openDb, Records } from './records.js';
 
 /** LMDB's longest key with 8 KiB pages, bytes. */
 export const MAX_KEY = 4026;

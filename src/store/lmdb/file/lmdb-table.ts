@@ -3,8 +3,7 @@ import { compareRuns } from '../../../bytes/compare.js';
 import type { TableSpec } from '../../contract.js';
 import { damaged } from '../../store-error.js';
 import { checkSeparate } from '../../tables.js';
-import { type Db, openDb, plainView, shortenValue } from './database.js';
-import type { Records } from './records.js';
+import { type Db, openDb, plainView, type Records, shortenValue } from './records.js';
 
 /** An open table with its LMDB handles. */
 export interface LmdbTable {
@@ -61,7 +60,7 @@ interface FastGet {
 
 /**
  * Reads the value of the key in one of the table's databases and verifies its checksum; undefined if the key is absent.
- * The result is the value without the checksum, in LMDB's read buffer (`database.ts`).
+ * The result is the value without the checksum, in LMDB's read buffer (`records.ts`).
  */
 export function getVerified(
   { records }: LmdbTable,

@@ -6,9 +6,9 @@
 import { setImmediate as yieldNow } from 'node:timers/promises';
 import type { RangeOptions, RootDatabase, Transaction } from 'lmdb';
 import { damaged, StoreError } from '../../store-error.js';
-import { type Db, openDb } from './database.js';
 import { openEnvironment } from './environment.js';
 import { toStoreError } from './lmdb-errors.js';
+import { type Db, openDb } from './records.js';
 
 /** Number of rows between two messages. */
 const STEP_ROWS = 256;

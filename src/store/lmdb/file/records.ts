@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { RootDatabase, Transaction } from 'lmdb';
+import type { Database, RangeOptions, RootDatabase, Transaction } from 'lmdb';
 import { damaged, StoreError } from '../../store-error.js';
 import { afterPrefix } from '../../tables.js';
 import { CHECKSUM_BYTES, hasValidChecksum, withChecksum } from '../record/checksum.js';
@@ -7,10 +7,66 @@ import { decodeRow, nextOffset, type RecordView, readVarint, UnknownWord } from 
 import { RowEncoder } from '../record/encode.js';
 import { Learner } from '../record/learner.js';
 import type { RecordTest } from '../record/record-filter.js';
-import type { DecodedLayout } from '../record/row-layout.js';
+import { allocate } from '../record/room.js';
 import { Vocabulary } from '../record/vocabulary.js';
-import { type Word, Words, wordFromBytes, wordToBytes } from '../record/words.js';
-import { type Db, openDb } from './database.js';
+import { type DecodedLayout, type Word, Words, wordFromBytes, wordToBytes } from '../record/words.js';
+
+/** One of the named databases of an LMDB environment. */
+export type Db = Database<Buffer, Buffer>;
+
+const BINARY = { encoding: 'binary', keyEncoding: 'binary' } as const;
+
+/** Opens a named database. Creates the database if it is absent and the environment is not read-only. */
+export function openDb(root: RootDatabase, name: string, coding: object = BINARY): Db {
+  const db: Db | undefined = root.openDB<Buffer, Buffer>(name, coding);
+  if (!db) throw new StoreError('damaged', `LMDB's list of databases is damaged: database ${name} is not in it`);
+  return db;
+}
+
+/** Returns the first key of the range; undefined if the range is empty. */
+export function firstKeyIn(db: Db, range: object, transaction: Transaction | undefined): Buffer | undefined {
+  const options = { ...range, limit: 1, ...(transaction && { transaction }) } as RangeOptions;
+  for (const key of db.getKeys(options)) return key;
+  return undefined;
+}
+
+/**
+ * The shared read buffer of LMDB, passed to decoders and returned by `getBinaryFast`: a large Buffer whose `length`
+ * property is set to the value's size at each read. Element access is right, but methods see the real length.
+ */
+interface SharedBytes extends Buffer {
+  isGlobal?: boolean;
+  maxLength?: number;
+}
+
+let sharedBuffer: Buffer | undefined;
+let sharedView: Buffer = Buffer.alloc(0);
+
+/** Returns a plain Buffer over the same memory, longer than the value. The value is valid until the next read. */
+export function plainView(bytes: Buffer): Buffer {
+  if (bytes === sharedBuffer) return sharedView;
+  const { isGlobal, maxLength } = bytes as SharedBytes;
+  const view = Buffer.from(bytes.buffer, bytes.byteOffset, isGlobal ? maxLength! : bytes.byteLength);
+  if (isGlobal) {
+    sharedBuffer = bytes;
+    sharedView = view;
+  }
+  return view;
+}
+
+/** Returns the first `length` bytes of the value, in the same memory. */
+export function shortenValue(bytes: Buffer, length: number): Buffer {
+  if (!(bytes as SharedBytes).isGlobal) return bytes.subarray(0, length);
+  (bytes as { length: number }).length = length;
+  return bytes;
+}
+
+/** Copies the first `length` bytes of a value into `into` if it is long enough, else into a new Buffer. */
+export function copyValue(bytes: Buffer, length: number, into?: Buffer): Buffer {
+  const out = into && length <= into.length ? into.subarray(0, length) : allocate(length);
+  plainView(bytes).copy(out, 0, 0, length);
+  return out;
+}
 
 /** The fields of `Environment` that the `Records` of all tables use. */
 export interface RecordContext {

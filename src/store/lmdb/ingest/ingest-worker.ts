@@ -4,11 +4,10 @@ import { counterBytes } from '../../row.js';
 import { Stage } from '../../stage.js';
 import { StoreError } from '../../store-error.js';
 import { noTable } from '../../tables.js';
-import type { FailpointName } from '../failpoint.js';
 import { openEnvironment } from '../file/environment.js';
-import { endLineOfLmdb } from '../file/free-space.js';
-import { toStoreError } from '../file/lmdb-errors.js';
+import { endLineOfLmdb, toStoreError } from '../file/lmdb-errors.js';
 import type { LmdbTable } from '../file/lmdb-table.js';
+import type { FailpointName } from '../lmdb-options.js';
 import { drainInto, EnvironmentSource, logOf } from '../write/committer.js';
 import { revivePlan, unpackTable } from './ingest-codec.js';
 import {

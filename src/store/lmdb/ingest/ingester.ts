@@ -2,7 +2,7 @@ import { Worker } from 'node:worker_threads';
 import type { LoadTable, Plan } from '../../contract.js';
 import { type PackedRows, recycleMemory } from '../../load.js';
 import { StoreError, type StoreErrorCode } from '../../store-error.js';
-import type { Failpoint, FailpointName } from '../failpoint.js';
+import type { Failpoint, FailpointName } from '../lmdb-options.js';
 import { type PackedTable, packedRows, packTable } from './ingest-codec.js';
 
 export interface IngestRequest {

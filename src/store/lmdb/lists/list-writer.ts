@@ -1,7 +1,7 @@
 import { compareRuns } from '../../../bytes/compare.js';
 import { EMPTY } from '../../row.js';
-import { copyValue, type Db, plainView } from '../file/database.js';
 import { getVerified, type LmdbTable } from '../file/lmdb-table.js';
+import { copyValue, type Db, plainView } from '../file/records.js';
 import { withChecksum } from '../record/checksum.js';
 import { firstSegmentKey } from '../rows/segments.js';
 import {

@@ -4,9 +4,9 @@ import { EMPTY } from '../../row.js';
 import { damaged, type StoreError } from '../../store-error.js';
 import { afterPrefix, suffixOf } from '../../tables.js';
 import { type Gap, gapAt, isInGap, proveAbsent as proveKeyAbsent } from '../file/absent.js';
-import { copyValue, firstKeyIn, plainView } from '../file/database.js';
+import { overflowRoom } from '../file/data-file.js';
 import { getVerified, type LmdbTable, type RowRange } from '../file/lmdb-table.js';
-import { overflowRoom } from '../file/pages.js';
+import { copyValue, firstKeyIn, plainView } from '../file/records.js';
 import { CHECKSUM_BYTES } from '../record/checksum.js';
 import { firstSegmentKey } from '../rows/segments.js';
 

@@ -4,8 +4,8 @@ import type { KeyRange } from '../../contract.js';
 import { EMPTY } from '../../row.js';
 import { commonPrefix } from '../../row-filter-any.js';
 import { proveBoundary } from '../file/absent.js';
-import { firstKeyIn } from '../file/database.js';
 import { getVerified, type LmdbTable, type RangeSink, type RowRange } from '../file/lmdb-table.js';
+import { firstKeyIn } from '../file/records.js';
 import { Lists, lowerBoundIn, type SuffixVisitor } from './lists.js';
 
 /** Prefixes up to this length, in bytes, are looked up one by one. */

@@ -3,9 +3,9 @@ import type { Cell, ColumnRange, KeyRange, Reader, Scan, ScanOptions } from '../
 import { EMPTY, packSorted, selectColumns } from '../../row.js';
 import { afterPrefix, cellKey, checkRanges, isKey, MARK_ROW, rowKeyOf } from '../../tables.js';
 import { proveAbsent } from '../file/absent.js';
-import { firstKeyIn, plainView } from '../file/database.js';
 import type { Environment } from '../file/environment.js';
 import { getVerified, type LmdbTable, separateFamilyDb } from '../file/lmdb-table.js';
+import { firstKeyIn, plainView } from '../file/records.js';
 import { Lists } from '../lists/lists.js';
 import { Prefixes } from '../lists/prefixes.js';
 import { UnknownWord } from '../record/decode.js';

@@ -1,8 +1,7 @@
 import { CELL_HEADER, MAX_QUALIFIER } from '../../row.js';
 import { StoreError } from '../../store-error.js';
 import { type Room, reserve, reserveScratch, takeBytes, viewBytes } from './room.js';
-import { LAYOUT_CELLS } from './row-layout.js';
-import { IN_QUALIFIER, NO_HOLE, TWO_BYTE_FROM, type Words } from './words.js';
+import { IN_QUALIFIER, LAYOUT_CELLS, NO_HOLE, TWO_BYTE_FROM, type Words } from './words.js';
 
 /**
  * Decoder of records into packed rows (docs/formats/lmdb.md). A record is a sequence of cells. Each cell is either the

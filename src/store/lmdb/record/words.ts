@@ -1,5 +1,17 @@
+import type { RowLayout } from '../../contract.js';
 import { CELL_HEADER, qualifierLength, valueLength } from '../../row.js';
-import { DecodedLayout } from './row-layout.js';
+
+/** Rows with more cells than this have no layout. */
+export const LAYOUT_CELLS = 512;
+
+/** The `RowLayout` that the decoder writes. */
+export class DecodedLayout implements RowLayout {
+  row: Buffer | undefined;
+  cellCount = 0;
+  readonly cellStarts = new Int32Array(LAYOUT_CELLS);
+  readonly nameNumbers = new Int32Array(LAYOUT_CELLS);
+  numbering = {};
+}
 
 /** The field of a cell in which a dictionary word has its hole: the place of bytes that differ from cell to cell. */
 export const NO_HOLE = 0;

@@ -3,9 +3,9 @@ import type { ColumnRange } from '../../contract.js';
 import { EMPTY, selectColumns } from '../../row.js';
 import { StoreError } from '../../store-error.js';
 import { afterPrefix } from '../../tables.js';
-import { type Db, firstKeyIn, plainView } from '../file/database.js';
+import { overflowRoom } from '../file/data-file.js';
 import { getVerified, type LmdbTable } from '../file/lmdb-table.js';
-import { overflowRoom } from '../file/pages.js';
+import { type Db, firstKeyIn, plainView } from '../file/records.js';
 import { CHECKSUM_BYTES, withChecksum } from '../record/checksum.js';
 
 /**
