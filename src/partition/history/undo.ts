@@ -18,8 +18,8 @@ export type ChangedDirectory = Directory & ChangeContext & { restore(id: Buffer,
  * set, an add or a restoration by a deletion, a deletion by a restoration. `onUndone` gets each change and its writes.
  *
  * Throws `unwillingToPerform` with all reasons before the first write, where later changes that are not given stand
- * against it, or former values are not kept; with `onHidden` such values stay. A write that is refused, for a name that is taken say, ends the work: what
- * was undone before stays so.
+ * against it, or former values are not kept; with `onHidden` such values stay. A write that is refused, for a name that
+ * is taken say, ends the work: what was undone before stays so.
  */
 export async function undoChanges(
   directory: ChangedDirectory,

@@ -1,5 +1,6 @@
 import { sameBytes } from '../../bytes/compare.js';
 import { BoundedMap } from '../../cache/bounded-map.js';
+import type { Schema } from '../../schema/schema.js';
 import type { Dn, Rdn } from '../../schema/schema-types.js';
 import type { Maybe, Reader } from '../../store/contract.js';
 import { chain, isPromise } from '../../store/maybe.js';
@@ -18,7 +19,6 @@ import {
   upRdnOf,
 } from '../model/tables.js';
 import { MAX_NORM } from '../model/thresholds.js';
-import type { TreeContext } from './tree-context.js';
 
 export const ROOT: Node = { id: ROOT_ID, parent: undefined, normRdn: Buffer.alloc(0), dn: Buffer.alloc(0) };
 
@@ -293,7 +293,7 @@ export function suffixRdnIndex({ rdns, norm }: Dn, suffixes: readonly Dn[]): num
 const normTexts = new WeakMap<Node, string>();
 
 /** Returns `Dn.norm` of a node as Latin-1. Caches the result by node. */
-function cachedNormText(context: Pick<TreeContext, 'schema'>, node: Node): string {
+function cachedNormText(context: { readonly schema: Schema }, node: Node): string {
   const cached = normTexts.get(node);
   if (cached !== undefined) return cached;
   const normText = nodeNormText(context, node);
@@ -302,7 +302,7 @@ function cachedNormText(context: Pick<TreeContext, 'schema'>, node: Node): strin
 }
 
 /** Returns `Dn.norm` of a node as Latin-1, without caching it. */
-export function nodeNormText(context: Pick<TreeContext, 'schema'>, node: Node): string {
+export function nodeNormText(context: { readonly schema: Schema }, node: Node): string {
   const { normRdn, parent } = node;
   // The RDN in the node was cut; the full normal form comes from the DN.
   if (normRdn.length > MAX_NORM) return context.schema.parseDnBytes(node.dn).norm.toString('latin1');

@@ -3,7 +3,8 @@ import type { EntryReader } from '../../partition/model/entry-reader.js';
 import { attributeBytes, nameElement, writeAttributeHead } from '../../protocol/encode-entry.js';
 import { OCTET_STRING } from '../../protocol/tags.js';
 import { elementBytes, type Writer } from '../../protocol/writer.js';
-import { ALL_VALUES, type Selection, selectRange } from './selection.js';
+import { ALL_VALUES, selectRange } from './computed.js';
+import type { Selection } from './selection.js';
 
 /** The values of one entry that are too long for its row. Must be closed. */
 export interface OpenLargeValues {
