@@ -83,7 +83,7 @@ export class SyncConsumer {
   }
 
   get csn(): string {
-    return /csn=(.*)/.exec(this.cookie)?.[1] ?? '';
+    return /csn=(?:.*;)?(.*)/.exec(this.cookie)?.[1] ?? '';
   }
 
   /** Takes messages until the operation ends; its result code. */
@@ -163,8 +163,9 @@ export class SyncConsumer {
   }
 
   #adopt(cookie: string): void {
-    expect(cookie).to.match(/^rid=007,csn=\d{14}\.\d{6}Z#[\da-f]{6}#[\da-f]{3}#[\da-f]{6}$/);
-    expect(cookie > this.cookie, `${cookie} after ${this.cookie}`).to.equal(true);
+    expect(cookie).to.match(/^rid=007,csn=(?:[^;]{40};)?\d{14}\.\d{6}Z#[\da-f]{6}#fff#[\da-f]{6}$/);
+    const { csn } = this;
     this.cookie = cookie;
+    expect(this.csn >= csn, `${this.csn} after ${csn}`).to.equal(true);
   }
 }

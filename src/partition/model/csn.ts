@@ -61,6 +61,14 @@ export function csnMicros(csn: string): number {
   return Date.UTC(y!, mo! - 1, d!, h!, mi!, s!) * 1000 + f!;
 }
 
+/**
+ * Returns a CSN for cookies and `contextCSN`: replica ID 000 becomes fff. slapd ignores an entry whose entryCSN is not
+ * above the CSN with the same replica ID in its cookie, but entryCSNs do not rise in the order of changes.
+ */
+export function contextCsn(csn: string): string {
+  return csn.replace('#000#', '#fff#');
+}
+
 let lastSecond = -1;
 let lastGeneralizedTime = '';
 

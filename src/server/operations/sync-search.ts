@@ -1,9 +1,9 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { ChangeGroup } from '../../partition/feed/change-feed.js';
-import type { ChangePosition, NumberedChange } from '../../partition/feed/change-reader.js';
+import { type ChangePosition, DISORDER_MS, type NumberedChange } from '../../partition/feed/change-reader.js';
 import { type Maybe, UNLIMITED_SEARCH } from '../../partition/index.js';
 import { decodeBefore } from '../../partition/model/before-image.js';
-import { csnMicros } from '../../partition/model/csn.js';
+import { contextCsn, csnMicros, generalizedTime } from '../../partition/model/csn.js';
 import { type Node, parentIdOf, UUID_BYTES } from '../../partition/model/tables.js';
 import { IdSet } from '../../partition/read/plan/id-set.js';
 import { encodeSyncDone, encodeSyncInfo, encodeSyncState, type SyncState } from '../../protocol/controls/sync.js';
@@ -33,17 +33,21 @@ class Synchronization {
   /** Version of the access rules at the beginning. */
   readonly #accessVersion: number;
   #lastCookie = '';
+  /** A further CSN of the cookie of a present phase, with `;`. */
+  #coveredCsn = '';
   readonly #changed = new ChangedEntries();
 
   constructor(search: FollowedSearch, cookie: string) {
     this.#search = search;
     this.#context = search.context;
     this.#rid = /(?:^|,)rid=(\d{1,3})(?:,|$)/.exec(cookie)?.[1] ?? '000';
-    this.#csn = /(?:^|,)csn=([^,;]+)/.exec(cookie)?.[1];
+    // slapd sends CSNs in the order of their replica IDs.
+    this.#csn = /(?:^|,)csn=(?:[^,]*;)?([^,;]+)/.exec(cookie)?.[1]?.replace('#fff#', '#000#');
     this.#accessVersion = this.#context.services.partition.accessVersion;
   }
 
   async run(isPersistent: boolean): Promise<Outcome> {
+    const oldestMs = Date.now() - DISORDER_MS;
     const known = await this.#knownPosition();
     const start = known ?? (await this.#context.services.partition.feed.latest());
     if (known) {
@@ -51,8 +55,11 @@ class Synchronization {
       this.#search.limits = this.#search.params;
     } else {
       await this.#sendAll();
+      // slapd removes absent entries up to a CSN of their replica ID. Changes above this CSN may still appear.
+      this.#coveredCsn = `${generalizedTime(oldestMs).slice(0, -1)}.000000Z#000000#000#000000;`;
       if (!isPersistent) return this.#done(start, false);
       await this.#sendInfo('refreshPresent', start);
+      this.#coveredCsn = '';
     }
     let isRefresh = known !== undefined;
     let end = start;
@@ -109,7 +116,7 @@ class Synchronization {
   }
 
   #cookie({ csn }: ChangePosition): string {
-    return csn === undefined ? `rid=${this.#rid}` : `rid=${this.#rid},csn=${csn}`;
+    return csn === undefined ? `rid=${this.#rid}` : `rid=${this.#rid},csn=${this.#coveredCsn}${contextCsn(csn)}`;
   }
 
   #done(end: ChangePosition, refreshDeletes: boolean): Outcome {

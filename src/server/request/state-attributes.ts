@@ -8,6 +8,7 @@ import {
   STATE_ATTRIBUTES,
   type StateAttribute,
 } from '../../partition/model/account-state.js';
+import { contextCsn } from '../../partition/model/csn.js';
 import { type LockTimes, requireTime, type SearchParams } from '../../partition/read/search-params.js';
 import type { Hit } from '../../partition/read/sink.js';
 import { type AccountUsability, encodeAccountUsability } from '../../protocol/controls/account-usability.js';
@@ -162,17 +163,17 @@ const MANAGE = rightSet('manage');
 export function extrasReader(
   context: Context,
   request: SearchRequest,
-  { stateAttributes: selected, contextCsn }: Selection,
+  { stateAttributes: selected, contextCsn: type }: Selection,
 ): Maybe<ExtrasReader | undefined> {
   return chain(extrasOf(context, request, selected), (readExtras) =>
-    contextCsn ? withContextCsn(context, contextCsn, request.typesOnly, readExtras) : readExtras,
+    type ? withContextCsn(context, type, request.typesOnly, readExtras) : readExtras,
   );
 }
 
 /** Adds `contextCSN`, the greatest CSN of all changes, to suffix entries. */
 function withContextCsn(
   { services: { partition, schema } }: Context,
-  contextCsn: AttributeDescription,
+  type: AttributeDescription,
   typesOnly: boolean,
   readExtras: ExtrasReader = () => undefined,
 ): ExtrasReader {
@@ -180,13 +181,14 @@ function withContextCsn(
   return (hit) => {
     const { dn, sight } = hit;
     const extras = readExtras(hit);
-    if (dn.length > maxLength || (sight && !sight.all('read') && !sight.allows('read', contextCsn))) return extras;
+    if (dn.length > maxLength || (sight && !sight.all('read') && !sight.allows('read', type))) return extras;
     const { norm } = schema.parseDnBytes(dn);
     if (!partition.suffixes.some((suffix) => suffix.norm.equals(norm))) return extras;
     return Promise.all([extras, partition.feed.latest()]).then(([others, { csn }]) => {
       const writer = new Writer();
       if (others) writer.raw(others.attributes);
-      if (csn) encodeAttribute(writer, { type: contextCsn.text, values: typesOnly ? [] : [Buffer.from(csn)] });
+      const values = csn && !typesOnly ? [Buffer.from(contextCsn(csn))] : [];
+      if (csn) encodeAttribute(writer, { type: type.text, values });
       return { controls: EMPTY, ...others, attributes: writer.take() };
     });
   };
