@@ -1,18 +1,21 @@
+import type { ChildProcess } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { Partition } from '../../src/partition/index.js';
-import type { Store } from '../../src/store/contract.js';
-import { openHBaseStore } from '../../src/store/hbase/index.js';
+import { LdapError, type ResultName, resultName } from '../../src/ldap/ldap-error.js';
+import type { Modification, PartialAttribute } from '../../src/ldap/ldap-types.js';
+import type { Request } from '../../src/protocol/ldap-messages.js';
+import type { Dn } from '../../src/schema/schema-types.js';
 import type { HBaseSettings } from '../../src/store/hbase/settings.js';
-import { openLmdbStore } from '../../src/store/lmdb/index.js';
+import { ADMIN, exited, PASSWORD, rowanDoes, Sandbox, SUFFIX, serve } from '../cli/rowan.js';
 import { borrowTables, returnTables } from '../hbase/recycled.js';
+import { hbase } from '../hbase/server.js';
 import { seeded } from '../partition/fixture.js';
 import { needs } from '../require.js';
 import { inSoak, rounds } from '../rounds.js';
-import { ADMIN, CHEAP, emptyPartition, fill, type Running, SUFFIX, start, testSchema } from '../server/directory.js';
-import { RandomChanges } from '../server/random-changes.js';
+import { attributes, testSchema } from '../server/directory.js';
+import { RandomChanges, type Writer } from '../server/random-changes.js';
 import { RawClient } from '../server/raw-client.js';
 import { type RunningSlapd, startSlapd } from './slapd.js';
 
@@ -56,7 +59,7 @@ class Consumer {
       `directory ${this.#folder}/data`,
       'index entryUUID,entryCSN eq',
       `syncrepl rid=001 provider=ldap://127.0.0.1:${provider} type=${mode} interval=00:00:00:01 retry="1 +"`,
-      `  searchbase="${SUFFIX}" bindmethod=simple binddn="${ADMIN.dn}" credentials="${ADMIN.password}"`,
+      `  searchbase="${SUFFIX}" bindmethod=simple binddn="${ADMIN}" credentials="${PASSWORD}"`,
       '  schemachecking=off',
     ];
     writeFileSync(join(this.#folder, 'slapd.conf'), `${lines.join('\n')}\n`);
@@ -81,39 +84,107 @@ class Consumer {
   }
 }
 
+/** A `rowan serve` process. It is started again on the port that it had first. */
+class Front implements Writer {
+  readonly #data: string;
+  readonly #args: readonly string[];
+  #process: ChildProcess | undefined;
+  #client: RawClient | undefined;
+  port = 0;
+
+  constructor(data: string, args: readonly string[]) {
+    this.#data = data;
+    this.#args = args;
+  }
+
+  async start(): Promise<void> {
+    const listen = ['--listen', `ldap://127.0.0.1:${this.port}`];
+    const { process, port } = await serve(this.#data, [...this.#args, ...listen]);
+    this.#process = process;
+    this.port = port;
+    this.#client = await RawClient.open(port);
+    expect(await this.#client.bind(ADMIN, PASSWORD)).to.equal(0);
+  }
+
+  async end(signal: NodeJS.Signals): Promise<void> {
+    this.#process?.kill(signal);
+    if (this.#process) await exited(this.#process);
+  }
+
+  async #change(request: Request): Promise<void> {
+    const { code, final } = await this.#client!.request(request);
+    if (code !== 0) throw new LdapError(resultName(code) as ResultName, final.message);
+  }
+
+  add(dn: Dn, attributes: readonly PartialAttribute[]): Promise<void> {
+    return this.#change({ op: 'add', dn: dn.text, attributes });
+  }
+
+  modify(dn: Dn, changes: readonly Modification[]): Promise<void> {
+    return this.#change({ op: 'modify', dn: dn.text, changes });
+  }
+
+  rename(dn: Dn, to: Parameters<Writer['rename']>[1]): Promise<void> {
+    return this.#change({ op: 'modifyDN', dn: dn.text, ...to });
+  }
+
+  delete(dn: Dn): Promise<void> {
+    return this.#change({ op: 'delete', dn: dn.text });
+  }
+}
+
+/** Kills a front end while changes are made at all of them, and starts it again. */
+async function killAmidChanges(front: Front, changes: RandomChanges): Promise<void> {
+  const change = (): Promise<void> =>
+    changes.change().catch((error: Error) => {
+      if (!error.message.startsWith('the connection ended')) throw error;
+    });
+  const underWay = Array.from({ length: 20 }, change);
+  await Promise.race(underWay);
+  await front.end('SIGKILL');
+  await Promise.all(underWay);
+  await front.start();
+}
+
 for (const engine of inSoak ? (['lmdb', 'hbase'] as const) : (['lmdb'] as const)) {
   describe(`clients: slapd as a consumer (${engine})`, () => {
-    const fronts: Running[] = [];
+    const sandbox = new Sandbox();
+    let fronts: readonly Front[];
     let consumer: Consumer;
     let borrowed: HBaseSettings | undefined;
-    const folder = mkdtempSync(join(tmpdir(), 'rowan-sync-'));
 
     before(async function () {
       needs(this, 'slapd');
       this.timeout(IN_SOAK);
-      if (engine === 'hbase') borrowed = await borrowTables(this);
-      const open = (): Promise<Store> => (borrowed ? openHBaseStore(borrowed) : openLmdbStore(folder));
-      const first = await emptyPartition(await open());
-      await fill(first, 0);
-      for (const partition of [first, await Partition.open(await open(), testSchema())])
-        fronts.push(await start({ ...CHEAP, 'limits.admin.sizeLimit': 0 }, 0, partition));
+      let data = sandbox.data;
+      const args = engine === 'hbase' ? ['--hbase-regions', '1'] : [];
+      if (engine === 'hbase') {
+        borrowed = await borrowTables(this);
+        data = (await hbase(this)).url(borrowed.prefix);
+        await rowanDoes(['init', '--store', data, '--suffix', SUFFIX, '--admin-dn', ADMIN, ...args], {
+          env: { ROWAN_ADMIN_PASSWORD: PASSWORD },
+        });
+      } else await sandbox.init();
+      fronts = [new Front(data, args), new Front(data, args)];
+      await Promise.all(fronts.map((front) => front.start()));
+      const suffix = { objectClass: ['top', 'dcObject', 'organization'], dc: 'example', o: 'Example' };
+      await fronts[0]!.add(testSchema().parseDn(SUFFIX), attributes(suffix));
     });
     after(async () => {
       await consumer?.remove();
-      for (const front of fronts) await front.stop();
-      for (const { partition } of fronts) await partition.close();
+      for (const front of fronts ?? []) await front.end('SIGTERM');
+      await sandbox.remove();
       returnTables(borrowed);
-      rmSync(folder, { recursive: true, force: true });
     });
 
     async function expectEqual(): Promise<void> {
-      const wanted = await entriesAt(fronts[0]!.port, ADMIN.dn, ADMIN.password);
+      const wanted = await entriesAt(fronts[0]!.port, ADMIN, PASSWORD);
       let found = new Map<string, string>();
       // Waits for the consumer, which tells nobody how far it is; a lasting difference is shown.
-      for (let tries = 0; tries < rounds(1000, 2000); tries++) {
+      for (let tries = 0; tries < 1000; tries++) {
         found = await consumer.entries();
         if ([...wanted].every(([id, text]) => found.get(id) === text) && found.size === wanted.size) return;
-        await new Promise((resolve) => setTimeout(resolve, 50));
+        await new Promise((resolve) => setTimeout(resolve, rounds(50, 500)));
       }
       const extra = [...found].filter(([id]) => !wanted.has(id)).map(([, text]) => `only at slapd: ${text}`);
       const missing = [...wanted].flatMap(([id, text]) =>
@@ -126,24 +197,24 @@ for (const engine of inSoak ? (['lmdb', 'hbase'] as const) : (['lmdb'] as const)
       it(`${mode}: is equal after random changes, restarts and kills`, async function () {
         this.timeout(IN_SOAK);
         await seeded(async (random) => {
-          const changes = new RandomChanges(
-            fronts.map(({ partition }) => partition),
-            random,
-          );
+          const changes = new RandomChanges(fronts, random);
+          const change = async (count: number): Promise<void> => {
+            for (let n = 0; n < count; n++) await changes.change();
+          };
           await changes.addUnits(rounds(20, 200));
           await changes.addPeople(rounds(280, 4800));
           await consumer?.remove();
           consumer = new Consumer(fronts[0]!.port, mode);
           await consumer.start();
           await expectEqual();
-          const count = rounds(150, 3000);
-          for (let n = 0; n < count; n++) {
-            await changes.change();
-            if (n % Math.ceil(count / 3) === 20) {
-              await consumer.stop();
-              for (let more = 0; more < 10; more++) await changes.change();
-              await consumer.start();
-            }
+          const stops = rounds(2, 20);
+          for (let stop = 0; stop < stops; stop++) {
+            await change(rounds(30, 60));
+            await killAmidChanges(fronts[stop % fronts.length]!, changes);
+            await change(rounds(30, 60));
+            await consumer.stop();
+            await change(10);
+            await consumer.start();
           }
           await expectEqual();
         });

@@ -1,22 +1,38 @@
 import { LdapError } from '../../src/ldap/ldap-error.js';
-import type { Partition } from '../../src/partition/index.js';
+import type { Modification, PartialAttribute } from '../../src/ldap/ldap-types.js';
+import type { Dn } from '../../src/schema/schema-types.js';
 import type { Random } from '../partition/fixture.js';
 import { attributes, SUFFIX, testSchema } from './directory.js';
 
 const ACTOR = { dn: `cn=admin,${SUFFIX}` };
 
+/** People are added so many at once. */
+const TOGETHER = 50;
+
 /** Entries named so far, of all directories of this process. */
 let count = 0;
 
-/** Random adds, modifies, renames of subtrees, moves and deletes, by any of the partitions of one directory. */
+/** Changes entries: a partition, or a server. Methods throw `LdapError` when a change is refused. */
+export interface Writer {
+  add(dn: Dn, attributes: readonly PartialAttribute[], actor: typeof ACTOR): Promise<unknown>;
+  modify(dn: Dn, changes: readonly Modification[], actor: typeof ACTOR): Promise<void>;
+  rename(
+    dn: Dn,
+    to: { readonly newRdn: string; readonly deleteOldRdn: boolean; readonly newSuperior: string | undefined },
+    actor: typeof ACTOR,
+  ): Promise<void>;
+  delete(dn: Dn, actor: typeof ACTOR): Promise<void>;
+}
+
+/** Random adds, modifies, renames of subtrees, moves and deletes, by any of the writers of one directory. */
 export class RandomChanges {
-  readonly #partitions: readonly Partition[];
+  readonly #writers: readonly Writer[];
   readonly #random: Random;
   /** DNs, parents first. */
   #dns: string[] = [SUFFIX];
 
-  constructor(partitions: readonly Partition[], random: Random) {
-    this.#partitions = partitions;
+  constructor(writers: readonly Writer[], random: Random) {
+    this.#writers = writers;
     this.#random = random;
   }
 
@@ -24,8 +40,8 @@ export class RandomChanges {
     return this.#dns.length;
   }
 
-  #partition(): Partition {
-    return this.#random.pick(this.#partitions);
+  #writer(): Writer {
+    return this.#random.pick(this.#writers);
   }
 
   async addUnits(number: number): Promise<void> {
@@ -34,14 +50,16 @@ export class RandomChanges {
 
   async addPeople(number: number): Promise<void> {
     const units = this.#dns.filter((dn) => !dn.startsWith('cn='));
-    for (let i = 0; i < number; i++) await this.#add(this.#random.pick(units), 'cn');
+    const add = (): Promise<void> => this.#add(this.#random.pick(units), 'cn');
+    for (let left = number; left > 0; left -= TOGETHER)
+      await Promise.all(Array.from({ length: Math.min(left, TOGETHER) }, add));
   }
 
   async #add(parent: string, type: 'cn' | 'ou', name = `e${++count}`): Promise<void> {
     const dn = `${type}=${name},${parent}`;
     const person = { objectClass: 'inetOrgPerson', cn: name, sn: name, mail: `${name}@example.com` };
     const values = type === 'cn' ? person : { objectClass: 'organizationalUnit', ou: name };
-    await this.#partition().add(testSchema().parseDn(dn), attributes(values), ACTOR);
+    await this.#writer().add(testSchema().parseDn(dn), attributes(values), ACTOR);
     this.#dns.push(dn);
   }
 
@@ -73,12 +91,12 @@ export class RandomChanges {
   async #modify(dn: string): Promise<void> {
     const values = [Buffer.from(`d${this.#random.int(1e6)}`)];
     const changes = [{ operation: 'replace' as const, attribute: { type: 'description', values } }];
-    await this.#partition().modify(testSchema().parseDn(dn), changes, ACTOR);
+    await this.#writer().modify(testSchema().parseDn(dn), changes, ACTOR);
   }
 
   async #rename(dn: string, newRdn: string, newSuperior: string | undefined): Promise<void> {
     const schema = testSchema();
-    await this.#partition().rename(schema.parseDn(dn), { newRdn, deleteOldRdn: true, newSuperior }, ACTOR);
+    await this.#writer().rename(schema.parseDn(dn), { newRdn, deleteOldRdn: true, newSuperior }, ACTOR);
     const newDn = `${newRdn},${newSuperior ?? dn.slice(dn.indexOf(',') + 1)}`;
     const isBelow = (other: string): boolean => other === dn || other.endsWith(`,${dn}`);
     this.#dns = this.#dns.map((one) => (isBelow(one) ? one.slice(0, one.length - dn.length) + newDn : one));
@@ -87,7 +105,7 @@ export class RandomChanges {
   async #deleteLeaf(): Promise<void> {
     const dn = this.#dns[1 + this.#random.int(this.#dns.length - 1)]!;
     // An entry that has others below it is refused.
-    await this.#partition().delete(testSchema().parseDn(dn), ACTOR);
+    await this.#writer().delete(testSchema().parseDn(dn), ACTOR);
     this.#dns = this.#dns.filter((one) => one !== dn);
   }
 }
