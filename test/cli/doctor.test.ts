@@ -17,7 +17,9 @@ interface Finding {
 }
 
 const CHECKS =
-  'ports files memory disk permissions settings certificate store schema administrator clock indexes'.split(' ');
+  'ports files memory disk permissions settings certificate store schema administrator clock indexes backup history history'.split(
+    ' ',
+  );
 const FREE = ['--listen', 'ldap://127.0.0.1:0'];
 
 describe('rowan doctor', () => {
