@@ -59,8 +59,9 @@ describe('rowan backup, verify and restore', () => {
     const client = new Client({ url: server.url });
     await client.bind(ADMIN, PASSWORD);
     let isOver = false;
+    let n = 0;
     const write = async (): Promise<void> => {
-      for (let n = 0; !isOver; n++) {
+      for (; !isOver; n++) {
         const modification = new Attribute({ type: 'description', values: [String(n)] });
         await client.modify(ADA, new Change({ operation: 'replace', modification }));
         const dn = `uid=n${n},${PEOPLE}`;
@@ -69,6 +70,7 @@ describe('rowan backup, verify and restore', () => {
       }
     };
     const writing = write();
+    while (n < 5) await new Promise(setImmediate);
     await rowanDoes(['backup', ...data, '--to', backup]);
     await rowanDoes(['backup', ...data, '--to', fresh('another')]);
     isOver = true;
@@ -81,7 +83,7 @@ describe('rowan backup, verify and restore', () => {
     const ldif = await rowanDoes(['export', '--data', restored, '--no-operational']);
     const last = Number(/^description: (\d+)$/m.exec(ldif)![1]);
     const added = [...ldif.matchAll(/^dn: uid=n(\d+),/gm)].map((match) => Number(match[1]));
-    for (let n = 0; n < last; n++) expect(added.includes(n), `n${n}`).to.equal(n % 3 !== 0);
+    for (let i = 0; i < last; i++) expect(added.includes(i), `n${i}`).to.equal(i % 3 !== 0);
     expect(Math.max(...added)).to.be.at.most(last);
   });
 
