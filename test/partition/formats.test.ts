@@ -30,7 +30,7 @@ function documented(): Map<string, { key: Buffer; row: Buffer }> {
 }
 
 /** What depends on the moment, or on chance, is compared by its length only. */
-const VARYING = /^(time|csn|cookieKey|[\d.]+:claim)$/;
+const VARYING = /^(time|csn|cookieKey|[\d.]+:(born|claim))$/;
 
 function shape(row: Buffer): [number, string, string][] {
   return unpackRow(row).map(({ family, qualifier, value }) => {
