@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { DropFolderLog } from '../dropfolder/drop-folder.js';
@@ -148,6 +149,7 @@ function backupJob(folder: string, { store }: Partition, config: Config, setting
       // Loaded on demand: few commands make backups.
       const { makeBackup, removeOld } = await import('./backup/backup.js');
       const source = { store, address: config.store ?? config.data ?? '', settingsFile };
+      if (!existsSync(folder)) throw new Error(`${folder} does not exist: make the folder, or mount its disk`);
       const to = join(folder, nameAt(Date.now()));
       const { tables } = await runWithSignal(run, () => makeBackup(source, to, false));
       const { length } = removeOld(folder, days);

@@ -106,6 +106,7 @@ function refusedValues(name: SettingName, paths: UnusablePaths): readonly (reado
     case 'data':
       return [[folder, /holds no Rowan store/], ...noFolder.slice(1)];
     case 'control.folder':
+    case 'backup.folder':
     case 'dropfolder.folder':
       return noFolder;
     case 'schema.folders':

@@ -20,7 +20,7 @@ import { checkPorts } from './ports.js';
 /** The settings of `checkNamedFiles`. Other checks look at what the others name. */
 const EXAMINED = [
   ...(['accessLog.output', 'auditLog.output', 'passwords.totpKey', 'passwords.breached'] as const),
-  ...(['dropfolder.folder', 'dropfolder.mapping', 'control.folder'] as const),
+  ...(['backup.folder', 'dropfolder.folder', 'dropfolder.mapping', 'control.folder'] as const),
 ];
 const REMEDY = 'correct the setting, or make what it names and let the user of the server use it';
 const silentLog = pino({ level: 'silent' });
@@ -58,6 +58,7 @@ const CHECKS: Readonly<Partial<Record<SettingName, Check>>> = {
   'passwords.breached': requirePasswordChecks,
   'passwords.check': requirePasswordChecks,
   'passwords.totpKey': ({ passwords }) => new SecondFactor(passwords.totpKey, silentLog),
+  'backup.folder': ({ backup }) => requireFolder(backup.folder!),
   'dropfolder.folder': ({ dropfolder }) => requireFolder(dropfolder.folder!),
   'dropfolder.as': ({ dropfolder }, schema) => schema?.parseDn(dropfolder.as!),
   'dropfolder.mapping': ({ dropfolder }, schema) =>
