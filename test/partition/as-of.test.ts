@@ -71,7 +71,7 @@ for (const engine of ENGINES) {
       await seeded(async (random) => {
         const changer = new Changer(fixture, random);
         const kept: { at: number; given: SearchGiven; found: Snapshot }[] = [];
-        const moments = engine === 'memory' ? 200 : rounds(50, 200);
+        const moments = engine === 'memory' ? 200 : rounds(engine === 'lmdb' ? 50 : 15, 200);
         while (kept.length < moments) {
           // What the schema or the tree refuses is no change.
           await changer.change().catch(() => undefined);
