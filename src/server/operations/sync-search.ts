@@ -138,13 +138,29 @@ class Synchronization {
   /** Sends what has become of the gathered entries. `state`: that of entries which the client probably has. */
   async #sendChanges(state: SyncState): Promise<void> {
     const entries = await this.#changed.takeInOrder(this.#search);
-    for (const { id, dn, isNew, isDeleted } of entries) {
+    const sentIds = new Set(entries.map(({ id }) => idKey(id)));
+    for (const { id, dn, lastDn, isNew, isDeleted } of entries) {
       await this.#search.proceed();
       if (isDeleted) await this.#sendDeletion(id, dn);
-      else await this.#sendChange(id, isNew ? 'add' : state, dn);
+      else {
+        await this.#sendAbove(id, state, lastDn, sentIds);
+        await this.#sendChange(id, isNew ? 'add' : state, dn);
+      }
     }
-    const sentIds = new Set(entries.map(({ id }) => id.toString('latin1')));
     for (const { id, renames } of entries) if (renames.length > 0) await this.#sendBelow(id, state, sentIds);
+  }
+
+  /** Sends those above an entry if one was moved after the last change: slapd would not find the entry's place. */
+  async #sendAbove(id: Buffer, state: SyncState, lastDn: Buffer, sentIds: Set<string>): Promise<void> {
+    const parent = (await this.#search.readStored(id))?.parent;
+    if (!parent || lastDn.subarray(-parent.dn.length).equals(parent.dn)) return;
+    const above: Buffer[] = [];
+    for (let node: Node | undefined = parent; node; node = node.parent)
+      if (!sentIds.has(idKey(node.id))) above.unshift(node.id);
+    for (const ancestor of above) {
+      sentIds.add(idKey(ancestor));
+      await this.#search.sendIfFound(ancestor, stateControl(state, ancestor));
+    }
   }
 
   /** Sends the entry as it is now, or its deletion if the search does not find it. */
@@ -170,7 +186,7 @@ class Synchronization {
     await this.#search.searchIfThere(
       { ...UNLIMITED_SEARCH, ...limits, base: name, scope: 'subordinate', filter: { type: 'and', filters: [] } },
       (hit) => {
-        const key = hit.id.toString('latin1');
+        const key = idKey(hit.id);
         if (!sentIds.has(key)) below.push({ id: Buffer.from(hit.id), depth: schema.parseDnBytes(hit.dn).rdns.length });
         sentIds.add(key);
       },
@@ -191,6 +207,8 @@ interface ChangedEntry {
   readonly id: Buffer;
   /** DN before the first change, UTF-8. */
   readonly dn: Buffer;
+  /** DN after the last change, UTF-8. */
+  lastDn: Buffer;
   /** Whether the first change adds or restores the entry. */
   readonly isNew: boolean;
   isDeleted: boolean;
@@ -202,11 +220,13 @@ interface ChangedEntry {
 class ChangedEntries {
   readonly #entriesById = new Map<string, ChangedEntry>();
 
-  add({ id, dn, op, beforeImage }: NumberedChange): void {
+  add({ id, dn, newDn, op, beforeImage }: NumberedChange): void {
     const key = idKey(id);
     const isNew = op === 'add' || op === 'restore';
-    const first = { id: Buffer.from(id), dn: Buffer.from(dn), isNew, isDeleted: false, renames: [] };
+    const lastDn = Buffer.from(newDn ?? dn);
+    const first = { id: Buffer.from(id), dn: Buffer.from(dn), lastDn, isNew, isDeleted: false, renames: [] };
     const entry: ChangedEntry = this.#entriesById.get(key) ?? first;
+    entry.lastDn = lastDn;
     if (op === 'rename' && beforeImage) {
       const { info } = decodeBefore(beforeImage);
       entry.renames.push({
