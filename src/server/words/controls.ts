@@ -49,20 +49,56 @@ type MutableControls = { -readonly [K in keyof RequestControls]: RequestControls
 
 const DATA_OPERATIONS: readonly Request['op'][] = ['search', 'compare', 'add', 'modify', 'delete', 'modifyDN'];
 
-/** The operations that each control applies to. The keys are supportedControl in the root DSE. */
-const OPERATIONS = new Map<string, readonly Request['op'][]>([
-  [ControlOid.manageDsaIT, DATA_OPERATIONS],
-  [ControlOid.pagedResults, ['search']],
-  [ControlOid.effectiveRights, ['search']],
-  [ControlOid.accountUsability, ['search']],
-  [ControlOid.syncRequest, ['search']],
-  [ControlOid.persistentSearch, ['search']],
-  [ControlOid.asOf, ['search']],
-  [ControlOid.passwordPolicy, ['bind', 'extended', ...DATA_OPERATIONS]],
-  [ControlOid.sessionTracking, ['bind', 'unbind', 'abandon', 'extended', ...DATA_OPERATIONS]],
+/** A control: the operations that it applies to, and what it means to them. */
+interface ControlType {
+  readonly ops: readonly Request['op'][];
+  decode(control: Control, into: MutableControls): void;
+}
+
+/** A control without a value, which sets a field. `name`: for errors. */
+function flag(
+  ops: readonly Request['op'][],
+  field: 'manageDsaIT' | 'passwordPolicy' | 'accountUsability',
+  name: string,
+): ControlType {
+  const decode = (control: Control, into: MutableControls): void => {
+    expectNoValue(control, name);
+    into[field] = true;
+  };
+  return { ops, decode };
+}
+
+/** A control with a value, which sets a field. */
+function valued<K extends keyof RequestControls>(
+  ops: readonly Request['op'][],
+  field: K,
+  decode: (value: Buffer | undefined) => RequestControls[K],
+): ControlType {
+  return {
+    ops,
+    decode: ({ value }, into: MutableControls) => {
+      into[field] = decode(value);
+    },
+  };
+}
+
+/** The keys are supportedControl in the root DSE. */
+const CONTROLS = new Map<string, ControlType>([
+  [ControlOid.manageDsaIT, flag(DATA_OPERATIONS, 'manageDsaIT', 'ManageDsaIT')],
+  [ControlOid.pagedResults, valued(['search'], 'paged', decodePagedResults)],
+  [ControlOid.effectiveRights, valued(['search'], 'effectiveRights', decodeEffectiveRights)],
+  [ControlOid.accountUsability, flag(['search'], 'accountUsability', 'account usability')],
+  [ControlOid.syncRequest, valued(['search'], 'sync', decodeSyncRequest)],
+  [ControlOid.persistentSearch, valued(['search'], 'persistentSearch', decodePersistentSearch)],
+  [ControlOid.asOf, valued(['search'], 'asOf', decodeAsOf)],
+  [ControlOid.passwordPolicy, flag(['bind', 'extended', ...DATA_OPERATIONS], 'passwordPolicy', 'password policy')],
+  [
+    ControlOid.sessionTracking,
+    valued(['bind', 'unbind', 'abandon', 'extended', ...DATA_OPERATIONS], 'sessionTracking', decodeSessionTracking),
+  ],
 ]);
 
-export const SUPPORTED_CONTROLS: readonly string[] = [...OPERATIONS.keys()];
+export const SUPPORTED_CONTROLS: readonly string[] = [...CONTROLS.keys()];
 
 /**
  * Decodes the controls of a request (RFC 4511 §4.1.11). A critical control that is unknown or does not apply to the
@@ -77,48 +113,20 @@ export function readControls(op: Request['op'], controls: readonly Control[]): R
     if (seenOids.has(control.oid))
       throw new LdapError('protocolError', `control ${printable(control.oid)} is given twice`);
     seenOids.add(control.oid);
-    if (OPERATIONS.get(control.oid)?.includes(op)) decodeControl(control, decodedControls);
+    const type = CONTROLS.get(control.oid);
+    if (type?.ops.includes(op)) type.decode(control, decodedControls);
     else if (control.critical) throw unavailable(control.oid, op);
   }
   return decodedControls;
 }
 
-function decodeControl(control: Control, into: MutableControls): void {
-  switch (control.oid) {
-    case ControlOid.manageDsaIT:
-      expectNoValue(control, 'ManageDsaIT');
-      into.manageDsaIT = true;
-      break;
-    case ControlOid.passwordPolicy:
-      expectNoValue(control, 'password policy');
-      into.passwordPolicy = true;
-      break;
-    case ControlOid.accountUsability:
-      expectNoValue(control, 'account usability');
-      into.accountUsability = true;
-      break;
-    case ControlOid.sessionTracking:
-      into.sessionTracking = decodeSessionTracking(control.value);
-      break;
-    case ControlOid.syncRequest:
-      into.sync = decodeSyncRequest(control.value);
-      break;
-    case ControlOid.persistentSearch:
-      into.persistentSearch = decodePersistentSearch(control.value);
-      break;
-    case ControlOid.asOf:
-      into.asOf = generalizedTimeMs(control.value ?? EMPTY);
-      if (into.asOf === undefined) throw new LdapError('protocolError', 'the as-of control has no GeneralizedTime');
-      break;
-    case ControlOid.effectiveRights:
-      into.effectiveRights = decodeEffectiveRights(control.value);
-      break;
-    default:
-      into.paged = decodePagedResults(control.value);
-  }
+function decodeAsOf(value: Buffer | undefined): number {
+  const asOf = generalizedTimeMs(value ?? EMPTY);
+  if (asOf === undefined) throw new LdapError('protocolError', 'the as-of control has no GeneralizedTime');
+  return asOf;
 }
 
 function unavailable(oid: string, op: Request['op']): LdapError {
-  const reason = OPERATIONS.has(oid) ? `does not go with ${op}` : 'is not supported';
+  const reason = CONTROLS.has(oid) ? `does not go with ${op}` : 'is not supported';
   return new LdapError('unavailableCriticalExtension', `critical control ${printable(oid)} ${reason}`);
 }
