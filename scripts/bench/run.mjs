@@ -25,6 +25,7 @@ npm run bench -- fairness [options] how long a search waits beside requests at t
 npm run bench -- logs [options]    what the access log and scrapes of /metrics cost
 npm run bench -- memory            what a server holds beside clients that ask for more than it may keep
 npm run bench -- replica [options] what replicas and consumers cost the writes, and how fast a replica follows
+npm run bench -- history [options] what a search as of a moment, a change record and a backup cost
 npm run bench -- flame [options]   where the time of a search goes, as a picture
 npm run bench -- profile [options] in which part of the program each row spends its time
 npm run bench -- hbase [options]   Rowan over Apache HBase on this machine
@@ -85,6 +86,7 @@ const programs = {
   logs: './logs.mjs',
   memory: './memory.mjs',
   replica: './replica.mjs',
+  history: './history.mjs',
   flame: './flame.mjs',
   profile: './profile.mjs',
   hbase: './hbase.mjs',
