@@ -221,8 +221,13 @@ export class Partition implements Directory {
   }
 
   /** See `history/search-as-of.ts`. */
-  async searchAsOf(params: SearchParams, atMs: number, onHit: (hit: FormerHit) => Maybe<void>): Promise<number> {
-    return this.#translate(searchAsOf(this, params, atMs, onHit));
+  async searchAsOf(
+    params: SearchParams,
+    atMs: number,
+    onHit: (hit: FormerHit) => Maybe<void>,
+    maxChanges?: number,
+  ): Promise<number> {
+    return this.#translate(searchAsOf(this, params, atMs, onHit, maxChanges));
   }
 
   async explain(params: SearchParams): Promise<Explanation> {

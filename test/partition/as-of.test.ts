@@ -120,9 +120,39 @@ for (const engine of ENGINES) {
           viewedDn(entry).includes('hidden') ? undefined : { all: () => true, allows: () => true },
       };
       expect([...(await asOf(fixture, at, { viewer: blind })).keys()]).to.not.include(`cn=bob,${people}`);
+      const seen = await asOf(fixture, at, {});
+      expect(seen.has(`cn=bob,${people}`)).to.equal(true);
       await refused('sizeLimitExceeded', asOf(fixture, at, { sizeLimit: 1 }));
       await refused('adminLimitExceeded', asOf(fixture, at, { lookLimit: 1 }));
       await refused('timeLimitExceeded', asOf(fixture, at, { deadline: 0 }));
+    });
+
+    it('shows whoever does not see all no entry that is gone, whose former place is hidden, or that is not known as a whole', async () => {
+      const top = `ou=top,${SUFFIX}`;
+      await fixture.unit('vault');
+      await fixture.add(`ou=merger,ou=vault,${SUFFIX}`, { objectClass: 'organizationalUnit', ou: 'merger' });
+      for (const name of ['still', 'changed']) await fixture.person(name, `ou=merger,ou=vault,${SUFFIX}`);
+      await fixture.person('gone', top);
+      await fixture.person('long', top, { description: 'x'.repeat(70_000), title: 'former' });
+      const at = moment();
+      await fixture.rename(`ou=merger,ou=vault,${SUFFIX}`, 'ou=sales', { newSuperior: top });
+      await fixture.modify(`cn=changed,ou=sales,${top}`, change('replace', 'title', 'x'));
+      await fixture.delete(`cn=gone,${top}`);
+      await fixture.modify(`cn=long,${top}`, change('delete', 'description'), change('replace', 'title', 'x'));
+      const names = ['still', 'changed', 'gone', 'long'];
+      const find = async (given: SearchGiven): Promise<string[]> => {
+        const found = [...(await asOf(fixture, at, given)).keys()].map((dn) => /cn=(\w+)/.exec(dn)?.[1] ?? dn);
+        return names.filter((name) => found.includes(name));
+      };
+      expect(await find({})).to.deep.equal(names);
+      const viewer = {
+        sightOf: (entry: Parameters<typeof viewedDn>[0]) =>
+          viewedDn(entry).includes('vault') ? undefined : { all: () => true, allows: () => true },
+      };
+      expect(await find({ viewer })).to.deep.equal([]);
+      await refused('noSuchObject', asOf(fixture, at, { viewer, base: `cn=gone,${top}` }));
+      await fixture.partition.purge(Date.now() + 1);
+      expect(await find({ viewer })).to.deep.equal([]);
     });
   });
 }

@@ -73,6 +73,37 @@ describe('server: search as of a moment', () => {
     expect(await found('(roomNumber=7)')).to.deep.equal([0]);
   });
 
+  it('gives the rights that the client has when it is sent entries', async () => {
+    const { partition } = running;
+    expect(await client.bind(personDn('p0'), 'secret-0')).to.equal(0);
+    const searches = Array.from({ length: 20 }, () => found('(title=boss)'));
+    const setting = partition.setAccess('rules: []\n', ADMIN.dn, partition.accessVersion);
+    const answers = await Promise.all(searches);
+    await setting;
+    const codes = new Set([...answers, await found('(title=boss)')].map(([code]) => code));
+    expect([...codes].filter((code) => ![0, 32, 50, 51].includes(code))).to.deep.equal([]);
+    expect((await found('(title=boss)')).length).to.equal(1);
+    await partition.setAccess(RULES, ADMIN.dn, partition.accessVersion);
+  });
+
+  it('ends a search whose client has gone or whose time is over, and goes on with the next', async () => {
+    expect(await client.bind(ADMIN.dn, ADMIN.password)).to.equal(0);
+    const leaver = await RawClient.open(running.port);
+    expect(await leaver.bind(ADMIN.dn, ADMIN.password)).to.equal(0);
+    const left = Array.from({ length: 20 }, () =>
+      leaver.search(SUFFIX, { scope: 'sub', filter: parseFilter('(title=boss)') }, [asOf(at)]).catch(() => undefined),
+    );
+    leaver.close();
+    expect(await found('(title=boss)')).to.deep.equal([0, `${personDn('ann')} 7`]);
+    await Promise.all(left);
+  });
+
+  it('does not go with controls that follow changes', async () => {
+    const sync = { oid: ControlOid.syncRequest, critical: true, value: Buffer.from('30030a0101', 'hex') };
+    const { code } = await client.search(SUFFIX, { scope: 'sub' }, [asOf(at), sync]);
+    expect(code).to.equal(53);
+  });
+
   it('refuses a time that is none, and one before the first change record', async () => {
     expect(await found('(uid=p0)', asOf('yesterday'))).to.deep.equal([2]);
     expect(await found('(uid=p0)', asOf('20200101000000Z'))).to.deep.equal([53]);

@@ -1,5 +1,5 @@
 import { LdapError } from '../../ldap/ldap-error.js';
-import type { Store } from '../../store/contract.js';
+import type { Maybe, Store } from '../../store/contract.js';
 import { cellValue, compareCells, EMPTY, packSorted, unpackRow } from '../../store/row.js';
 import { type Edit, editRow } from '../../store/row-edit.js';
 import { DISORDER_MS, type NumberedChange, recordsBack, timeMs } from '../feed/change-reader.js';
@@ -20,6 +20,14 @@ import {
 
 /** The most change records behind a moment. Their before-images are in memory. */
 const MAX_CHANGES = 1_000_000;
+
+/** What bounds the reading of change records. */
+export interface ReadBounds {
+  /** Most change records of a client. */
+  readonly maxChanges?: number;
+  /** Called after each record. Ends the reading by an error. */
+  readonly pause?: () => Maybe<void>;
+}
 /** How often records are read again for an entry whose row is newer than the records that are known. */
 const MAX_READS = 3;
 const ENTRY_CSN = valueQualifier('entryCSN', 0);
@@ -40,6 +48,7 @@ export class FormerRows {
   readonly #atMs: number;
   /** entryUUIDs, Latin-1, of the entries whose changes are kept in memory; undefined: of all. */
   readonly #onlyIds: ReadonlySet<string> | undefined;
+  readonly #bounds: ReadBounds;
   readonly #changesById = new Map<string, NumberedChange[]>();
   readonly #rowsById = new Map<string, Buffer | undefined>();
   #count = 0;
@@ -47,20 +56,28 @@ export class FormerRows {
   #readAtMs = 0;
   /** DNs, UTF-8, of entries that were deleted since the moment, and whose values are not kept any more. */
   readonly lostNames: Buffer[] = [];
+  /** entryUUIDs, Latin-1, of rows that lack values over 64 KiB which changes removed. */
+  readonly #cutIds = new Set<string>();
 
-  private constructor(store: Store, atMs: number, onlyIds: ReadonlySet<string> | undefined) {
+  private constructor(store: Store, atMs: number, onlyIds: ReadonlySet<string> | undefined, bounds: ReadBounds) {
     this.#store = store;
     this.#atMs = atMs;
     this.#onlyIds = onlyIds;
+    this.#bounds = bounds;
   }
 
   /**
    * Reads the change records since a moment, milliseconds since 1970. Throws `unwillingToPerform` if not all are kept
-   * any more, and `adminLimitExceeded` if there are more than a million. With `onlyIds`, only the records of these
+   * any more, and `adminLimitExceeded` if there are more than a million, or than `bounds` allow. With `onlyIds`, only the records of these
    * entries count, and those that are kept suffice.
    */
-  static async open(store: Store, atMs: number, onlyIds?: readonly Buffer[]): Promise<FormerRows> {
-    const rows = new FormerRows(store, atMs, onlyIds && new Set(onlyIds.map((id) => id.toString('latin1'))));
+  static async open(
+    store: Store,
+    atMs: number,
+    onlyIds?: readonly Buffer[],
+    bounds: ReadBounds = {},
+  ): Promise<FormerRows> {
+    const rows = new FormerRows(store, atMs, onlyIds && new Set(onlyIds.map((id) => id.toString('latin1'))), bounds);
     const oldestMs = await rows.renew();
     if (oldestMs > atMs && !onlyIds) {
       const since = Number.isFinite(oldestMs) ? new Date(oldestMs).toISOString() : 'now';
@@ -79,6 +96,7 @@ export class FormerRows {
       oldestMs = Math.min(oldestMs, timeMs(record));
       if (oldestMs <= this.#atMs - DISORDER_MS) break;
       this.#add(record);
+      await this.#bounds.pause?.();
     }
     this.#readUpTo = settled;
     for (const changes of this.#changesById.values()) changes.sort((a, b) => (a.csn < b.csn ? 1 : -1));
@@ -88,8 +106,12 @@ export class FormerRows {
   #add(record: NumberedChange): void {
     const id = record.id.toString('latin1');
     if (this.#onlyIds?.has(id) === false) return;
-    if (++this.#count > MAX_CHANGES)
-      throw new LdapError('adminLimitExceeded', `there are more than ${MAX_CHANGES} changes since that time`);
+    const { maxChanges = MAX_CHANGES } = this.#bounds;
+    if (++this.#count > Math.min(maxChanges, MAX_CHANGES))
+      throw new LdapError(
+        'adminLimitExceeded',
+        `there are more changes since that time than may be read; ask for a later`,
+      );
     const changes = this.#changesById.get(id);
     if (changes) changes.push(record);
     else this.#changesById.set(id, [record]);
@@ -107,6 +129,11 @@ export class FormerRows {
 
   isRenamed(id: Buffer): boolean {
     return this.#changesById.get(id.toString('latin1'))?.some(({ op }) => op === 'rename') ?? false;
+  }
+
+  /** Whether the former row of an entry, as `shownRow` gives it, lacks values over 64 KiB that the entry had. */
+  isCut(id: Buffer, row: Buffer): boolean {
+    return this.#cutIds.has(id.toString('latin1')) || (largeQualifiers(row)?.size ?? 0) > 0;
   }
 
   /** Whether a row may have changes that are not known yet. */
@@ -158,7 +185,7 @@ export class FormerRows {
       const { op, beforeImage } = record;
       if (op === 'add') row = undefined;
       else if (op === 'delete') row ??= await this.#deletedRow(id, record);
-      else if (row && beforeImage) row = undo(row, beforeImage);
+      else if (row && beforeImage) row = this.#undo(id, row, beforeImage);
       isThere = op !== 'add' && op !== 'restore';
       yield { record, before: isThere ? row : undefined, after };
     }
@@ -172,30 +199,31 @@ export class FormerRows {
     this.lostNames.push(Buffer.from(dn));
     return undefined;
   }
+
+  /** Returns the row before a change. A large value that the change removed is not kept, and is left out. */
+  #undo(id: Buffer, row: Buffer, image: Buffer): Buffer {
+    const { info, attributes } = decodeBefore(image);
+    const edits: Edit[] = [...info].map(([name, value]) => ({
+      family: MASTER.treeInfo,
+      qualifier: Buffer.from(name, 'latin1'),
+      value,
+    }));
+    for (const { description, old, added } of attributes) {
+      const edit = (index: number, value: Buffer | undefined): Edit => ({
+        family: MASTER.upAttributes,
+        qualifier: valueQualifier(description, index),
+        value,
+      });
+      for (const index of added) edits.push(edit(index, undefined));
+      for (const { index, bytes, isLarge } of old) edits.push(edit(index, isLarge ? undefined : bytes));
+      if (old.some(({ isLarge }) => isLarge)) this.#cutIds.add(id.toString('latin1'));
+    }
+    return editRow(row, edits.sort(compareCells)) ?? EMPTY;
+  }
 }
 
 function csnOf(row: Buffer): string {
   return cellValue(row, MASTER.upAttributes, ENTRY_CSN)?.toString('latin1') ?? '';
-}
-
-/** Returns the row before a change. A large value that the change removed is not kept, and is left out. */
-function undo(row: Buffer, image: Buffer): Buffer {
-  const { info, attributes } = decodeBefore(image);
-  const edits: Edit[] = [...info].map(([name, value]) => ({
-    family: MASTER.treeInfo,
-    qualifier: Buffer.from(name, 'latin1'),
-    value,
-  }));
-  for (const { description, old, added } of attributes) {
-    const edit = (index: number, value: Buffer | undefined): Edit => ({
-      family: MASTER.upAttributes,
-      qualifier: valueQualifier(description, index),
-      value,
-    });
-    for (const index of added) edits.push(edit(index, undefined));
-    for (const { index, bytes, isLarge } of old) edits.push(edit(index, isLarge ? undefined : bytes));
-  }
-  return editRow(row, edits.sort(compareCells)) ?? EMPTY;
 }
 
 /** Returns a former row as it may be shown: without secrets, whose former values are not kept, and large values. */

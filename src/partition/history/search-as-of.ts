@@ -7,9 +7,9 @@ import type { Dn } from '../../schema/schema-types.js';
 import type { Maybe, Store } from '../../store/contract.js';
 import type { Directory } from '../directory.js';
 import { cutNorm, MASTER_TABLE, type Node, normRdnOf, parentIdOf, ROOT_ID, upRdnOf } from '../model/tables.js';
-import { seenRow, type ViewedEntry, type Viewer } from '../model/viewer.js';
+import { type Sight, seenRow, type ViewedEntry, type Viewer } from '../model/viewer.js';
 import { IdSet } from '../read/plan/id-set.js';
-import { lookLimitError, requireTime, type SearchParams } from '../read/search-params.js';
+import { requireTime, type SearchParams } from '../read/search-params.js';
 import type { Hit } from '../read/sink.js';
 import { isVisible } from '../tree/locate.js';
 import { childCount } from '../tree/master-row.js';
@@ -38,21 +38,32 @@ const MAX_NODES = 200_000;
 
 /**
  * Searches the directory as it was at a moment, milliseconds since 1970: the present search without the entries that
- * were changed since, and each of these as it was. Names are those of the moment, rights are those of today: an entry
- * that is still there has to be visible as it is, too. Computed attributes, such as memberOf, match no changed entry.
- * Resolves with the number of entries. Aliases and referral objects are entries.
+ * were changed since, and each of these as it was. Names are those of the moment, rights are those of today: whoever
+ * does not see all entries finds one that is there, is visible both as it is and as it was, and is known as a whole.
+ * Computed attributes, such as memberOf, match no changed entry. Resolves with the number of entries. Aliases and
+ * referral objects are entries.
  *
- * Throws as `FormerRows.open`, `adminLimitExceeded` at the end if entries that were there are purged, and `busy` if an
- * entry that has others below it is renamed meanwhile.
+ * `maxChanges`: the most change records that are read, as `lookLimit` is. Throws as `FormerRows.open`,
+ * `adminLimitExceeded` at the end if entries that were there are purged, and `busy` if an entry that has others below
+ * it is renamed meanwhile.
  */
 export async function searchAsOf(
   partition: PresentDirectory,
   params: SearchParams,
   atMs: number,
   onHit: (hit: FormerHit) => Maybe<void>,
+  maxChanges = Number.POSITIVE_INFINITY,
 ): Promise<number> {
-  const rows = await FormerRows.open(partition.store, atMs);
-  return new SearchAsOf(partition, params, rows, onHit).run();
+  const slice = new TimeSlice(params.client);
+  const pause = (): Maybe<void> => {
+    requireTime(params);
+    return slice.yieldIfOver();
+  };
+  const rows = await FormerRows.open(partition.store, atMs, undefined, {
+    maxChanges: Math.min(maxChanges, params.lookLimit),
+    pause,
+  });
+  return new SearchAsOf(partition, params, rows, pause, onHit).run();
 }
 
 class SearchAsOf {
@@ -60,7 +71,7 @@ class SearchAsOf {
   readonly #params: SearchParams;
   readonly #rows: FormerRows;
   readonly #onHit: (hit: FormerHit) => Maybe<void>;
-  readonly #slice: TimeSlice;
+  readonly #pause: () => Maybe<void>;
   readonly #nodes = new BoundedMap<string, Node>(MAX_NODES);
   /** Changed entries by their place at the moment: entryUUID of the parent and normalized RDN, Latin-1. */
   readonly #idsByPlace = new Map<string, Buffer>();
@@ -72,13 +83,14 @@ class SearchAsOf {
     partition: PresentDirectory,
     params: SearchParams,
     rows: FormerRows,
+    pause: () => Maybe<void>,
     onHit: (hit: FormerHit) => Maybe<void>,
   ) {
     this.#partition = partition;
     this.#params = params;
     this.#rows = rows;
     this.#onHit = onHit;
-    this.#slice = new TimeSlice(params.client);
+    this.#pause = pause;
   }
 
   async run(): Promise<number> {
@@ -88,7 +100,6 @@ class SearchAsOf {
       const row = await this.#rows.rowOf(id);
       if (row) this.#idsByPlace.set(placeOf(parentIdOf(row), normRdnOf(row)), id);
     }
-    if (this.#idsByPlace.size > this.#params.lookLimit) throw lookLimitError();
     this.#base = await this.#findBase();
     const moved = await this.#movedIds();
     const present = (await this.#partition.readStored(this.#base.id))?.name;
@@ -101,17 +112,12 @@ class SearchAsOf {
       throw new LdapError('busy', 'an entry that has others below it was renamed meanwhile; repeat the search');
     for (const hit of held) if (!this.#rows.isChanged(hit.id)) await this.#send(hit);
     for (const id of this.#rows.changedIds()) await this.#sendFormer(id);
-    if (this.#rows.lostNames.some((name) => this.#mayInclude(name)))
+    if (!this.#params.viewer.sightOf && this.#rows.lostNames.some((name) => this.#mayInclude(name)))
       throw new LdapError(
         'adminLimitExceeded',
         'entries that were there at that time are purged; all others were sent',
       );
     return this.#hitCount;
-  }
-
-  async #pause(): Promise<void> {
-    requireTime(this.#params);
-    await this.#slice.yieldIfOver();
   }
 
   /** Returns the node of an entry as it was; undefined: it was not there. */
@@ -146,9 +152,20 @@ class SearchAsOf {
       if (--start < 0) break;
     }
     const row = parent && (await this.#rows.rowOf(parent.id));
-    if (!parent || !row || !(await isVisible(viewer, parent, () => row)))
-      throw new LdapError('noSuchObject', `there was no entry "${base.text}" at that time`);
-    return parent;
+    if (parent && row && (await isVisible(viewer, parent, () => row)) && (await this.#seesNow(parent.id)))
+      return parent;
+    throw new LdapError('noSuchObject', `there was no entry "${base.text}" at that time`);
+  }
+
+  /** Returns what the client sees of an entry as it is now. Undefined: nothing, or the entry is gone. */
+  async #sightNow(id: Buffer): Promise<Sight | undefined> {
+    const row = await this.#partition.store.get(MASTER_TABLE.name, id);
+    const parent = row && (await this.#partition.context.nodes.byId(Buffer.from(parentIdOf(row))));
+    return parent && this.#params.viewer.sightOf!({ id, parent, row });
+  }
+
+  async #seesNow(id: Buffer): Promise<boolean> {
+    return !this.#params.viewer.sightOf || (await this.#sightNow(id)) !== undefined;
   }
 
   /** Returns the entries that have others below them, and were renamed or moved since the moment. */
@@ -182,23 +199,24 @@ class SearchAsOf {
   /** Sends an entry that has not changed. */
   async #send(hit: FormerHit): Promise<void> {
     const parent = await this.#nodeOf(Buffer.from(parentIdOf(hit.row)));
-    if (parent && this.#isInScope(makeNode(hit.id, hit.row, parent)))
-      await this.#emit({ ...hit, dn: joinDn(upRdnOf(hit.row), parent.dn) });
+    if (!parent || !this.#isInScope(makeNode(hit.id, hit.row, parent))) return;
+    const dn = joinDn(upRdnOf(hit.row), parent.dn);
+    // Its former place has to be for the client to see, too.
+    if (this.#params.viewer.sightOf && !dn.equals(hit.dn)) await this.#sendFormer(Buffer.from(hit.id));
+    else await this.#emit({ ...hit, dn });
   }
 
   /** Sends an entry that has changed, if the search would have found it. */
   async #sendFormer(id: Buffer): Promise<void> {
     await this.#pause();
-    const { store, context } = this.#partition;
-    const { descriptions } = context;
+    const { descriptions } = this.#partition.context;
     const { viewer, filter } = this.#params;
     const node = await this.#nodeOf(id);
     if (!node || !this.#isInScope(node)) return;
-    let row = shownRow(descriptions, (await this.#rows.rowOf(id))!);
-    const present = viewer.sightOf && (await store.get(MASTER_TABLE.name, id));
-    if (viewer.sightOf && present) {
-      const parent = await context.nodes.byId(Buffer.from(parentIdOf(present)));
-      const sight = parent && viewer.sightOf({ id, parent, row: present });
+    const former = (await this.#rows.rowOf(id))!;
+    let row = shownRow(descriptions, former);
+    if (viewer.sightOf) {
+      const sight = this.#rows.isCut(id, former) ? undefined : await this.#sightNow(id);
       if (!sight) return;
       row = seenRow(descriptions, row, sight, 'read');
     }

@@ -49,8 +49,10 @@ export class FollowedSearch {
   constructor(context: Context, request: SearchRequest, reply: SearchReply, isFollowing: boolean) {
     const base = context.services.schema.parseDn(request.base);
     const isVirtual = context.services.virtual.find(base, request.scope) !== undefined;
-    if (!reply.intermediate || isVirtual)
-      throw new LdapError('unwillingToPerform', 'no changes are told of computed entries, or to a long request');
+    if (!reply.intermediate || isVirtual) {
+      const problem = isVirtual ? 'computed entries have no change records' : 'no changes are told to a long request';
+      throw new LdapError('unwillingToPerform', problem);
+    }
     context.isFollowing = isFollowing;
     this.context = context;
     this.request = request;

@@ -74,8 +74,8 @@ function dispatch(
 ): Maybe<Outcome> {
   switch (request.op) {
     case 'search':
-      if (context.controls.sync) return syncSearch(context, request, reply);
       if (context.controls.asOf !== undefined) return searchFormer(context, request, reply);
+      if (context.controls.sync) return syncSearch(context, request, reply);
       return (context.controls.persistentSearch ? persistentSearch : search)(context, request, reply);
     case 'compare':
       return compare(context, request);
