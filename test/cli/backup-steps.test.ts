@@ -155,7 +155,7 @@ for (const engine of ['lmdb', 'memory'] as const)
       expect([...steps]).to.include.members(['copyFileSync', 'renameSync', 'end']);
       for (const folder of folders) {
         const data = join(folder, 'data');
-        if (!existsSync(data)) copyData(backup, data);
+        if (!existsSync(data)) await copyData(backup, data);
         await expectDescription(data, ['fourth']);
         expect(readdirSync(folder)).to.deep.equal(['data']);
       }

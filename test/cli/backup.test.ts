@@ -1,5 +1,6 @@
-import { cpSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, rmSync, statSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { expect } from 'chai';
+import { removeOld } from '../../src/cli/backup/backup.js';
 import { ADA, ADMIN, exited, PASSWORD, PEOPLE, rowan, rowanDoes, Sandbox, SUFFIX, startRowan } from './rowan.js';
 
 const RULES = `rules:
@@ -27,6 +28,10 @@ describe('rowan backup, verify and restore', () => {
   after(() => sandbox.remove());
 
   const fresh = (name: string): string => sandbox.path(`${name}${count++}`);
+
+  function edit(file: string, change: (text: string) => string): void {
+    writeFileSync(file, change(readFileSync(file, 'utf8')));
+  }
 
   async function change(text: string): Promise<void> {
     await rowanDoes(['import', ...data, '-'], { input: text });
@@ -130,6 +135,44 @@ describe('rowan backup, verify and restore', () => {
     }
   });
 
+  it('tells of a damaged manifest, other settings, an empty data file, and of what is no plain file', async () => {
+    const backup = fresh('backup');
+    writeFileSync(sandbox.path('rowan.yaml'), `data: ${sandbox.data}\n`);
+    await rowanDoes(['backup', '--config', sandbox.path('rowan.yaml'), '--to', backup]);
+    const victim = sandbox.path('victim');
+    writeFileSync(victim, 'mine');
+    const damages: [RegExp, (copy: string) => void][] = [
+      [
+        /backup\.json is damaged/,
+        (copy) => edit(`${copy}/backup.json`, (text) => text.replace('"time": "2', '"time": "3')),
+      ],
+      [/backup\.json is damaged/, (copy) => edit(`${copy}/backup.json`, () => '{')],
+      [/settings\.yaml is not as it was/, (copy) => edit(`${copy}/settings.yaml`, (text) => `${text} `)],
+      [/settings\.yaml is not as it was/, (copy) => rmSync(`${copy}/settings.yaml`)],
+      [/data\.mdb is missing or empty/, (copy) => truncateSync(`${copy}/data.mdb`)],
+      [/"lock\.mdb" is no plain file/, (copy) => symlinkSync(victim, `${copy}/lock.mdb`)],
+    ];
+    for (const [message, damage] of damages) {
+      const copy = fresh('damaged');
+      cpSync(backup, copy, { recursive: true });
+      rmSync(`${copy}/lock.mdb`, { force: true });
+      damage(copy);
+      for (const args of [
+        ['verify', copy],
+        ['restore', copy, '--data', fresh('never')],
+        ['backup', ...data, '--to', copy, '--incremental'],
+      ]) {
+        if (args[0] === 'backup' && /settings/.test(message.source)) continue;
+        const { code, stderr } = await rowan(args);
+        expect(code, stderr).to.be.oneOf([1, 2]);
+        expect(stderr).to.match(message);
+      }
+    }
+    expect(readFileSync(victim, 'utf8')).to.equal('mine');
+    expect((await rowan(['backup', ...data, '--to', sandbox.path('missing/folder')])).code).to.equal(1);
+    expect(existsSync(sandbox.path('missing'))).to.equal(false);
+  });
+
   it('that is killed is no backup, and the next one is whole', async () => {
     const backup = fresh('backup');
     for (let n = 0; n < 4; n++) {
@@ -145,6 +188,15 @@ describe('rowan backup, verify and restore', () => {
     if (!existsSync(backup)) await rowanDoes(['backup', ...data, '--to', backup]);
     expect(existsSync(`${backup}.part`)).to.equal(false);
     expect((await rowan(['restore', backup, ...data])).stderr).to.contain('is not empty');
+  });
+
+  it('that is old goes with what killed jobs have left, and nothing else goes', () => {
+    const folder = fresh('backups');
+    const names = ['20200101T010700Z', '20200102T010700Z.part', '20200103T010700Z', 'mine', '20200104T010700Z'];
+    for (const name of names) mkdirSync(`${folder}/${name}`, { recursive: true });
+    for (const name of ['20200101T010700Z', '20200104T010700Z']) writeFileSync(`${folder}/${name}/backup.json`, '');
+    expect(removeOld(folder, 14)).to.deep.equal(['20200104T010700Z']);
+    expect(readdirSync(folder)).to.deep.equal(['20200103T010700Z', '20200104T010700Z', 'mine']);
   });
 
   it('is restored as it was at a time before it', async () => {
@@ -166,9 +218,19 @@ describe('rowan backup, verify and restore', () => {
     const early = await rowan(['restore', backup, '--data', restored, '--as-of', '2020-01-01T00:00Z']);
     expect(early.stderr).to.contain('change records are kept since');
     expect(existsSync(restored)).to.equal(false);
+    const late = await rowan(['restore', backup, '--data', restored, '--as-of', '2999-01-01T00:00Z']);
+    expect(late.stderr).to.contain('before the time of --as-of');
+    const purged = fresh('purged');
+    await rowanDoes(['restore', backup, '--data', purged]);
+    await rowanDoes(['deleted', 'purge', '--all', '--data', purged]);
+    const lost = fresh('backup');
+    await rowanDoes(['backup', '--data', purged, '--to', lost]);
+    expect((await rowan(['restore', lost, '--data', restored, '--as-of', at])).stderr).to.contain('purged');
+    expect([existsSync(restored), existsSync(`${restored}.part`)]).to.deep.equal([false, false]);
     const { stderr, stdout } = await rowan(['restore', backup, '--data', restored, '--as-of', at]);
     expect(stderr).to.contain('not set back, of').and.contain('userPassword');
     expect(stdout).to.match(/^undone: \d+ changes after/m);
+    expect(stdout).to.match(/all else as at .*: access rules/);
     expect(await plain(restored)).to.equal(before);
     await rowanDoes(['check', '--data', restored]);
     await rowanDoes(['import', ...data, '-'], {
@@ -179,14 +241,24 @@ describe('rowan backup, verify and restore', () => {
 
   it('gives one branch as LDIF that an import applies', async () => {
     const [backup, ldif] = [fresh('backup'), sandbox.path('branch.ldif')];
+    await change(
+      `dn: ou=inner,${PEOPLE}\nchangetype: add\nobjectClass: organizationalUnit\nou: inner\n\n` +
+        ['leaf', 'other']
+          .map((uid) => `dn: uid=${uid},ou=inner,${PEOPLE}\nchangetype: add\nobjectClass: account\nuid: ${uid}\n`)
+          .join('\n'),
+    );
     await rowanDoes(['backup', ...data, '--to', backup]);
     const before = await rowanDoes(['export', ...data, '--base', PEOPLE, '--no-operational']);
     await change(
       modify(ADA, 'description', 'wrong') +
         `dn: ${ADA}\nchangetype: modrdn\nnewrdn: uid=adam\ndeleteoldrdn: 1\n\n` +
         `dn: uid=grace,${PEOPLE}\nchangetype: delete\n\n` +
-        `dn: uid=extra,${PEOPLE}\nchangetype: add\nobjectClass: account\nuid: extra\n`,
+        `dn: uid=extra,${PEOPLE}\nchangetype: add\nobjectClass: account\nuid: extra\n\n` +
+        `dn: ou=inner,${PEOPLE}\nchangetype: modrdn\nnewrdn: ou=renamed\ndeleteoldrdn: 1\n\n` +
+        `dn: uid=leaf,ou=renamed,${PEOPLE}\nchangetype: modrdn\nnewrdn: uid=leaves\ndeleteoldrdn: 1\n`,
     );
+    const typo = await rowan(['restore', backup, ...data, '--base', `ou=peple,${SUFFIX}`, '--ldif', ldif]);
+    expect(typo.stderr).to.contain('the backup has no entry');
     const said = await rowanDoes(['restore', backup, ...data, '--base', PEOPLE, '--ldif', ldif]);
     expect(said).to.match(/: 1 to add, [1-9] to change, 1 that the backup lacks/);
     expect(readFileSync(ldif, 'utf8')).to.contain(`# not in the backup: uid=extra,${PEOPLE}`);

@@ -26,17 +26,19 @@ import { CliError } from '../exit.js';
 import {
   backupNames,
   DATA_FILE,
+  isBackupName,
   type Manifest,
   nameAt,
   type OnRows,
   readManifest,
+  SETTINGS_FILE,
+  settingsSum,
   sumBackup,
   writeManifest,
 } from './manifest.js';
 
 /** How often the last changes are read until nothing was written meanwhile. */
 const MAX_TRIES = 1000;
-export const SETTINGS_FILE = 'settings.yaml';
 
 export interface BackupSource {
   readonly store: Store;
@@ -58,14 +60,15 @@ export async function makeBackup(
 ): Promise<Manifest> {
   if (existsSync(folder) && readdirSync(folder).length > 0)
     throw new CliError(`${folder} exists already; name another folder, or add the changes since with --incremental`);
-  const part = `${folder}.part`;
-  rmSync(part, { recursive: true, force: true });
-  mkdirSync(part, { recursive: true, mode: 0o700 });
-  const time = new Date().toISOString();
+  const part = makePart(folder);
+  let time = new Date().toISOString();
   try {
     if (keepsLog) await beginLog(source.store);
     if (source.store.copyTo) await source.store.copyTo(part);
-    else await copyRows(source.store, part, keepsLog, onRows);
+    else {
+      await copyRows(source.store, part, keepsLog, onRows);
+      time = new Date().toISOString();
+    }
     const manifest = await complete(source, part, time, onRows);
     renameSync(part, folder);
     sync(dirname(folder));
@@ -79,7 +82,6 @@ export async function makeBackup(
 /** Adds the changes since a backup was made to the backup. */
 export async function updateBackup(source: BackupSource, folder: string, onRows?: OnRows): Promise<Manifest> {
   const former = readManifest(folder);
-  const time = new Date().toISOString();
   const target = await openLmdbStore(folder, { create: false, follows: true });
   try {
     const position = await lastEntry(target);
@@ -93,7 +95,7 @@ export async function updateBackup(source: BackupSource, folder: string, onRows?
   } finally {
     await target.close();
   }
-  return complete(source, folder, time, onRows);
+  return complete(source, folder, new Date().toISOString(), onRows);
 }
 
 /** Whether both stores have the same entry of the log under this number, the last one of the backup. */
@@ -166,7 +168,8 @@ async function followUpTo(source: Store, applier: Applier, position: bigint, las
 async function complete(source: BackupSource, folder: string, time: string, onRows?: OnRows): Promise<Manifest> {
   const { settingsFile } = source;
   if (settingsFile !== undefined) copyFileSync(settingsFile, join(folder, SETTINGS_FILE));
-  const manifest: Manifest = { format: 1, time, from: source.address, ...(await sumBackup(folder, onRows)) };
+  const sums = { ...(await sumBackup(folder, onRows)), settingsSha256: settingsSum(folder) };
+  const manifest: Manifest = { format: 1, time, from: source.address, ...sums };
   sync(join(folder, DATA_FILE));
   writeManifest(folder, manifest);
   for (const name of readdirSync(folder)) {
@@ -187,22 +190,43 @@ export function sync(path: string): void {
   }
 }
 
-/** Copies the data of a backup to a folder, which appears when it is whole. Settings and manifest stay behind. */
-export function copyData(backup: string, folder: string): void {
+/** Makes the folder in which a folder comes into being. What a killed process has left of it is removed. */
+function makePart(folder: string): string {
   const part = `${folder}.part`;
   rmSync(part, { recursive: true, force: true });
-  mkdirSync(part, { recursive: true, mode: 0o700 });
-  for (const name of [DATA_FILE, 'rowan.json']) {
-    copyFileSync(join(backup, name), join(part, name));
-    sync(join(part, name));
+  // Not one that is there already: it may be somebody else's.
+  mkdirSync(part, { mode: 0o700 });
+  return part;
+}
+
+/**
+ * Copies the data of a backup to a folder, which appears when it is whole and `work` on it has ended. Settings and
+ * manifest stay behind.
+ */
+export async function copyData(backup: string, folder: string, work?: (part: string) => Promise<void>): Promise<void> {
+  const part = makePart(folder);
+  try {
+    for (const name of [DATA_FILE, 'rowan.json']) {
+      copyFileSync(join(backup, name), join(part, name));
+      sync(join(part, name));
+    }
+    await work?.(part);
+    sync(part);
+    renameSync(part, folder);
+  } catch (error) {
+    rmSync(part, { recursive: true, force: true });
+    throw error;
   }
-  sync(part);
-  renameSync(part, folder);
   sync(dirname(folder));
 }
 
-/** Removes the backups of a folder that are older than `days`, but the newest. Returns the names that it keeps. */
+/**
+ * Removes the backups of a folder that are older than `days`, but the newest, and what killed processes have left of
+ * some. Returns the names that it keeps.
+ */
 export function removeOld(folder: string, days: number): string[] {
+  for (const name of readdirSync(folder))
+    if (name.endsWith('.part') && isBackupName(name.slice(0, -5))) rmSync(join(folder, name), { recursive: true });
   const names = backupNames(folder);
   const oldest = nameAt(Date.now() - days * 86_400_000);
   const old = names.slice(0, -1).filter((name) => name < oldest);

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { createReadStream, existsSync, readdirSync, readFileSync } from 'node:fs';
+import { createReadStream, existsSync, lstatSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { copyMessages } from '../../replica/sender.js';
@@ -21,7 +21,12 @@ export interface Manifest {
   /** Of the data file, hexadecimal. */
   readonly sha256: string;
   readonly tables: Readonly<Record<string, TableSum>>;
+  /** Of the file of settings, if there is one. */
+  readonly settingsSha256?: string | undefined;
 }
+
+/** The manifest in its file, and the sum of its JSON without this field. */
+type SummedManifest = Manifest & { readonly manifestSha256: string };
 
 interface TableSum {
   /** Number of rows; of an index, of postings. */
@@ -34,22 +39,48 @@ export type OnRows = (table: string, count: number) => void;
 
 const MANIFEST_FILE = 'backup.json';
 export const DATA_FILE = 'data.mdb';
+export const SETTINGS_FILE = 'settings.yaml';
 
+/** Throws if the folder has no whole backup, or anything but plain files. */
 export function readManifest(folder: string): Manifest {
-  try {
-    const manifest = JSON.parse(readFileSync(join(folder, MANIFEST_FILE), 'utf8')) as Manifest;
-    if (manifest.format === 1) return manifest;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+  const names = existsSync(folder) ? readdirSync(folder) : [];
+  if (!names.includes(MANIFEST_FILE))
     throw new CliError(`${folder} is no backup: it has no ${MANIFEST_FILE}, which a whole one has`, {
       exitCode: ExitCode.usage,
     });
+  const strange = names.find((name) => !lstatSync(join(folder, name)).isFile());
+  if (strange !== undefined) throw new CliError(`${folder} is no backup: ${JSON.stringify(strange)} is no plain file`);
+  const { manifestSha256, ...manifest } = parseManifest(join(folder, MANIFEST_FILE));
+  if (manifest.format !== 1) throw new CliError(`${folder} is a backup of another version of Rowan`);
+  if (manifestSha256 !== sha256(JSON.stringify(manifest)))
+    throw new CliError(`${join(folder, MANIFEST_FILE)} is damaged`);
+  // LMDB cannot tell that a file shorter than its first pages is none of its own.
+  if (!names.includes(DATA_FILE) || lstatSync(join(folder, DATA_FILE)).size === 0)
+    throw new CliError(`${join(folder, DATA_FILE)} is missing or empty`);
+  return manifest;
+}
+
+function parseManifest(file: string): Partial<SummedManifest> & Manifest {
+  try {
+    return { ...(JSON.parse(readFileSync(file, 'utf8')) as SummedManifest) };
+  } catch {
+    throw new CliError(`${file} is damaged: it is no JSON`);
   }
-  throw new CliError(`${folder} is a backup of another version of Rowan`);
 }
 
 export function writeManifest(folder: string, manifest: Manifest): void {
-  replaceFile(join(folder, MANIFEST_FILE), `${JSON.stringify(manifest, undefined, 2)}\n`);
+  const summed: SummedManifest = { ...manifest, manifestSha256: sha256(JSON.stringify(manifest)) };
+  replaceFile(join(folder, MANIFEST_FILE), `${JSON.stringify(summed, undefined, 2)}\n`);
+}
+
+function sha256(bytes: string | Buffer): string {
+  return createHash('sha256').update(bytes).digest('hex');
+}
+
+/** Returns the sum of the file of settings in a backup; undefined: there is none. */
+export function settingsSum(folder: string): string | undefined {
+  const file = join(folder, SETTINGS_FILE);
+  return existsSync(file) ? sha256(readFileSync(file)) : undefined;
 }
 
 /** Reads a whole backup. Resolves with its sums. */
@@ -95,6 +126,7 @@ export async function verifyBackup(folder: string, onRows?: OnRows): Promise<str
   if (manifest.isUpdating)
     return ['changes were being added when the process ended: repeat "rowan backup --incremental"'];
   const findings = await findDamagedPages(folder);
+  if (settingsSum(folder) !== manifest.settingsSha256) findings.push(`${SETTINGS_FILE} is not as it was`);
   if (findings.length > 0) return findings;
   try {
     const { sha256, tables } = await sumBackup(folder, onRows);
@@ -109,14 +141,16 @@ export async function verifyBackup(folder: string, onRows?: OnRows): Promise<str
   return findings;
 }
 
-/** A folder of backups has one folder for each, named for its time. */
-const BACKUP_NAME = /^\d{8}T\d{6}Z$/;
+/** Whether a folder of backups has a backup of this name: each is named for its time. */
+export function isBackupName(name: string): boolean {
+  return /^\d{8}T\d{6}Z$/.test(name);
+}
 
 /** Returns the names of the backups in a folder, the oldest first. */
 export function backupNames(folder: string): string[] {
   if (!existsSync(folder)) return [];
   return readdirSync(folder)
-    .filter((name) => BACKUP_NAME.test(name))
+    .filter((name) => isBackupName(name) && existsSync(join(folder, name, MANIFEST_FILE)))
     .sort();
 }
 
@@ -127,6 +161,6 @@ export function nameAt(ms: number): string {
 
 /** Returns the newest whole backup in a folder. */
 export function newestBackup(folder: string): { readonly folder: string; readonly time: string } | undefined {
-  const name = backupNames(folder).findLast((one) => existsSync(join(folder, one, MANIFEST_FILE)));
+  const name = backupNames(folder).at(-1);
   return name === undefined ? undefined : { folder: join(folder, name), time: readManifest(join(folder, name)).time };
 }

@@ -2,7 +2,9 @@ import type { Modification, PartialAttribute } from '../../ldap/ldap-types.js';
 import { formatChange, formatComment, formatEntry, VERSION_LINE } from '../../ldif/index.js';
 import { UNLIMITED_SEARCH } from '../../partition/index.js';
 import type { Entry } from '../../partition/model/directory-types.js';
+import type { Node } from '../../partition/model/tables.js';
 import type { Dn } from '../../schema/schema-types.js';
+import { CliError } from '../exit.js';
 import { OutputStream } from '../export/output.js';
 import { ANY_ENTRY } from '../export/walk.js';
 import type { OpenDirectory } from '../open-directory.js';
@@ -26,15 +28,19 @@ export async function writeSubtree(
   base: Dn,
   file: string,
 ): Promise<SubtreeCounts> {
+  if (!(await backup.partition.findRow(base))) throw new CliError(`the backup has no entry "${base.text}"`);
   const output = new OutputStream(file);
   const counts = { added: 0, changed: 0, extra: 0 };
   const kept = new Set<string>();
+  const moved = new Map<string, string>();
   await output.write(VERSION_LINE);
   for (const id of await idsBelow(backup, base)) {
     const former = (await backup.partition.readById(id, true))!;
     const now = await present.partition.readById(id, true);
     kept.add(id.toString('latin1'));
-    const records = now ? changesOf(present, former, now) : [formatEntry(former.dn, attributesOf(former))];
+    const dn = now && dnAfter((await present.partition.readStored(id))!, moved);
+    if (now && dn !== former.dn) moved.set(id.toString('latin1'), former.dn);
+    const records = now ? changesOf(present, former, now, dn!) : [formatEntry(former.dn, attributesOf(former))];
     for (const record of records) await output.write(record);
     if (!now) counts.added++;
     else if (records.length > 0) counts.changed++;
@@ -67,13 +73,25 @@ function attributesOf({ attributes }: Entry): PartialAttribute[] {
   return attributes.map(({ description, values }) => ({ type: description, values }));
 }
 
-function changesOf({ schema }: OpenDirectory, former: Entry, now: Entry): Buffer[] {
+/** Returns the DN of an entry behind renames. `moved`: the new DNs by entryUUID, Latin-1. */
+function dnAfter(
+  node: Pick<Node, 'id' | 'dn'> & { readonly parent?: Node | undefined },
+  moved: ReadonlyMap<string, string>,
+): string {
+  const { id, dn, parent } = node;
+  const newDn = moved.get(id.toString('latin1'));
+  if (newDn !== undefined || !parent || parent.dn.length === 0) return newDn ?? dn.toString();
+  return `${dn.subarray(0, -parent.dn.length - 1)},${dnAfter(parent, moved)}`;
+}
+
+/** Returns the records that make the former entry of an entry. `dn`: its DN behind the records before them. */
+function changesOf({ schema }: OpenDirectory, former: Entry, now: Entry, dn: string): Buffer[] {
   const records: Buffer[] = [];
   const position = { line: 0, offset: 0, text: Buffer.alloc(0), controls: [] };
-  if (former.dn !== now.dn) {
+  if (former.dn !== dn) {
     const comma = schema.parseDn(former.dn).rdns[0]!.text.length;
     const [newRdn, newSuperior] = [former.dn.slice(0, comma), former.dn.slice(comma + 1)];
-    records.push(formatChange({ ...position, kind: 'modrdn', dn: now.dn, newRdn, deleteOldRdn: true, newSuperior }));
+    records.push(formatChange({ ...position, kind: 'modrdn', dn, newRdn, deleteOldRdn: true, newSuperior }));
   }
   const [before, after] = [now, former].map((entry) => new Map(attributesOf(entry).map((a) => [a.type, a.values])));
   const changes: Modification[] = [];

@@ -7,8 +7,8 @@ import { undoChanges } from '../../partition/history/undo.js';
 import { CHANGES_TABLE } from '../../partition/model/tables.js';
 import { isHBaseUrl } from '../../store/hbase/settings.js';
 import { openLmdbStore } from '../../store/lmdb/index.js';
-import { copyData, makeBackup, SETTINGS_FILE, updateBackup } from '../backup/backup.js';
-import { readManifest, verifyBackup } from '../backup/manifest.js';
+import { copyData, makeBackup, updateBackup } from '../backup/backup.js';
+import { readManifest, SETTINGS_FILE, verifyBackup } from '../backup/manifest.js';
 import { writeSubtree } from '../backup/subtree.js';
 import { copyDirectory } from '../copy/copier.js';
 import { CliError, pluralize } from '../exit.js';
@@ -91,10 +91,18 @@ async function verify(folder: string): Promise<void> {
   await requireSound(folder);
   const { time, from, tables } = readManifest(folder);
   const entries = pluralize(tables.master?.rows ?? 0, 'entry', 'entries');
-  process.stdout.write(`sound: ${folder}, ${entries} of ${from} at ${time}\n`);
+  // A manifest of somebody else may have escape sequences.
+  const origin = JSON.stringify(`${from} at ${time}`).slice(1, -1);
+  process.stdout.write(`sound: ${folder}, ${entries} of ${origin}\n`);
 }
 
-async function restoreAll(folder: string, { store, config }: Settings): Promise<void> {
+/** `work`: on the restored directory, before it appears if it is a folder. */
+async function restoreAll(
+  folder: string,
+  settings: Settings,
+  work: (settings: Settings) => Promise<void>,
+): Promise<void> {
+  const { store, config } = settings;
   if (isHBaseUrl(store)) {
     const source = await openLmdbStore(folder, { readOnly: true });
     const target = await openStore(store, config, { create: true, patient: true });
@@ -104,13 +112,14 @@ async function restoreAll(folder: string, { store, config }: Settings): Promise<
       await target.close();
       await source.close();
     }
-  } else copyData(folder, store);
-  process.stdout.write(`restored ${store} as it was at ${readManifest(folder).time}\n`);
+    await work(settings);
+  } else await copyData(folder, store, (part) => work({ ...settings, store: part }));
+  process.stdout.write(`restored ${store}\n`);
   if (existsSync(join(folder, SETTINGS_FILE)))
     process.stdout.write(`the settings of its server are in ${join(folder, SETTINGS_FILE)}\n`);
 }
 
-/** Undoes the changes of a restored directory that came after a time. Secrets and values over 64 KiB stay. */
+/** Undoes the changes of entries that came after a time. Secrets, values over 64 KiB and all else stay. */
 async function undoSince({ partition }: OpenDirectory, atMs: number): Promise<void> {
   const numbers: bigint[] = [];
   const settled = await partition.store.settled(CHANGES_TABLE.name);
@@ -143,13 +152,23 @@ async function restore(folder: string, { asOf, base, ldif }: RestoreFlags, comma
   if (base === undefined) requireEmptyFolder(settings.store);
   await requireSound(folder);
   if (base !== undefined) return restoreBranch(folder, settings, base, ldif!);
+  const { time } = readManifest(folder);
+  if (asOf === undefined) {
+    await restoreAll(folder, settings, async () => undefined);
+    process.stdout.write(`the directory is as it was at ${time}\n`);
+    return;
+  }
+  if (asOf > Date.parse(time)) throw new CliError(`the backup is of ${time}, before the time of --as-of`);
   // Refused before anything is restored where change records do not go back so far.
-  if (asOf !== undefined)
-    await withDirectory({ ...settings, store: folder }, { readOnly: true }, ({ partition }) =>
-      FormerRows.open(partition.store, asOf),
-    );
-  await restoreAll(folder, settings);
-  if (asOf !== undefined) await withDirectory(settings, {}, (directory) => undoSince(directory, asOf));
+  await withDirectory({ ...settings, store: folder }, { readOnly: true }, ({ partition }) =>
+    FormerRows.open(partition.store, asOf),
+  );
+  await restoreAll(folder, settings, (restored) =>
+    withDirectory(restored, {}, (directory) => undoSince(directory, asOf)),
+  );
+  process.stdout.write(
+    `entries are as they were at ${new Date(asOf).toISOString()}, all else as at ${time}: access rules, states of accounts, constraints, indexes\n`,
+  );
 }
 
 export function addBackup(program: Command): void {
@@ -171,7 +190,11 @@ export function addVerify(program: Command): void {
 export function addRestore(program: Command): void {
   directoryCommand(program, 'restore', 'make a directory of a backup, or LDIF of a branch of it', EXAMPLES)
     .argument('<backup>', 'folder')
-    .option('--as-of <time>', 'as it was at this time, before the backup, such as 2026-11-27T12:00Z', parseTime)
+    .option(
+      '--as-of <time>',
+      'entries as they were at this time, before the backup, such as 2026-11-27T12:00Z',
+      parseTime,
+    )
     .option('--base <dn>', 'only this entry and those below it, as LDIF for the directory that is there')
     .option('--ldif <file>', 'file for the LDIF, which only its owner may read')
     .action((folder: string, flags: RestoreFlags, command: Command) => restore(resolve(folder), flags, command));
