@@ -1,4 +1,15 @@
-import { cpSync, existsSync, readFileSync, rmSync, statSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { expect } from 'chai';
 import { removeOld } from '../../src/cli/backup/backup.js';
 import { ADA, ADMIN, exited, PASSWORD, PEOPLE, rowan, rowanDoes, Sandbox, SUFFIX, startRowan } from './rowan.js';
