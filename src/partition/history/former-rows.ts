@@ -68,8 +68,8 @@ export class FormerRows {
 
   /**
    * Reads the change records since a moment, milliseconds since 1970. Throws `unwillingToPerform` if not all are kept
-   * any more, and `adminLimitExceeded` if there are more than a million, or than `bounds` allow. With `onlyIds`, only the records of these
-   * entries count, and those that are kept suffice.
+   * any more, and `adminLimitExceeded` if there are more than a million, or than `bounds` allow. With `onlyIds`, only
+   * the records of these entries count, and those that are kept suffice.
    */
   static async open(
     store: Store,
