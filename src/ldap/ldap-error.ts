@@ -1,4 +1,4 @@
-/** Result codes of RFC 4511 §4.1.9 and its extensions (RFC 3909, RFC 4370, RFC 4528, RFC 4533). */
+/** Result codes of RFC 4511 §4.1.9 and its extensions (RFC 3909, 4370, 4528 and 4533, draft-zeilenga-ldap-noop-10). */
 export const ResultCode = {
   success: 0,
   operationsError: 1,
@@ -46,6 +46,7 @@ export const ResultCode = {
   assertionFailed: 122,
   authorizationDenied: 123,
   syncRefreshRequired: 4096,
+  noOperation: 16_654,
 } as const;
 
 export type ResultName = keyof typeof ResultCode;

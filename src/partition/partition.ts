@@ -33,6 +33,7 @@ import type {
   Modifier,
   ModifyOptions,
   WriteOptions,
+  WrittenEntry,
 } from './model/directory-types.js';
 import { EntryReader } from './model/entry-reader.js';
 import { LargeReader, retryWhileReplaced } from './model/large.js';
@@ -63,6 +64,7 @@ import { draftMatcher } from './read/filter/draft-matcher.js';
 import { FilterCompiler } from './read/filter/filter-compiler.js';
 import { search } from './read/run/search.js';
 import type { SearchContext } from './read/run/search-context.js';
+import { SearchHit } from './read/run/search-run.js';
 import type { Explanation, SearchOutcome, SearchParams } from './read/search-params.js';
 import type { Hit, SearchSink } from './read/sink.js';
 import { type DanglingReference, reportDangling } from './references/dangling.js';
@@ -373,6 +375,26 @@ export class Partition implements Directory {
   /** Evaluates the filter on a virtual entry. Returns the entry, as far as the viewer may read it, if it matches. */
   findVirtual(virtual: VirtualEntry, filter: Filter, viewer: Viewer): FoundEntry | undefined {
     return this.#findRow(virtual, this.context.compiler.compile(filter, viewer).filter, viewer);
+  }
+
+  /**
+   * Returns an entry as a write will leave it, as far as the viewer may read it. Its groups and the number of its
+   * children are those before the write.
+   */
+  findWritten(written: WrittenEntry, params: SearchParams): Hit | undefined {
+    const found = this.findVirtual(written, { type: 'and', filters: [] }, params.viewer);
+    if (!found) return undefined;
+    const { id, row, dn, sight } = found;
+    const hit = new SearchHit(this.context, params, id, row, dn, sight);
+    const { former } = written;
+    const stored = former ? new SearchHit(this.context, params, id, former.row, former.dn, sight) : hit;
+    return {
+      ...{ id, row, dn, sight },
+      hasSubordinates: () => stored.hasSubordinates(),
+      numSubordinates: () => stored.numSubordinates(),
+      memberOf: () => stored.memberOf(),
+      withMembers: (limit) => hit.withMembers(limit),
+    };
   }
 
   /** Like `findVirtual`, for a stored entry. `unknown`: only a search can tell. */

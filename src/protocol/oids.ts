@@ -29,6 +29,22 @@ export const ControlOid = {
   passwordExpired: '2.16.840.1.113730.3.4.4',
   /** Seconds until the password expires. Response only. */
   passwordExpiring: '2.16.840.1.113730.3.4.5',
+  /** RFC 4370: the operation runs as another identity. */
+  proxiedAuthorization: '2.16.840.1.113730.3.4.18',
+  /** RFC 4528. */
+  assertion: '1.3.6.1.1.12',
+  /** RFC 4527 §3.1. */
+  preRead: '1.3.6.1.1.13.1',
+  /** RFC 4527 §3.2. */
+  postRead: '1.3.6.1.1.13.2',
+  /** RFC 6171. */
+  dontUseCopy: '1.3.6.1.1.22',
+  /** [MS-ADTS] 3.1.1.3.4.1.8: a modify adds what is there already, and deletes what is absent, without an error. */
+  permissiveModify: '1.2.840.113556.1.4.1413',
+  /** draft-zeilenga-ldap-noop-10: a write is checked and not made. */
+  noOp: '1.3.6.1.4.1.4203.1.10.2',
+  /** draft-zeilenga-ldap-relax-03. */
+  relax: '1.3.6.1.4.1.4203.666.5.12',
   /** The search is of the directory as it was at a moment (docs/formats/as-of.md). */
   asOf: `${ROWAN_ARC}.4.1`,
 } as const;

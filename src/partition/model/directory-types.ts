@@ -11,6 +11,8 @@ export interface Actor {
   readonly dn: string;
   /** Whether the client may set NO-USER-MODIFICATION attributes (import, restore). */
   readonly system?: boolean;
+  /** Whether the client may set times, names of authors, and in a new entry entryUUID. */
+  readonly isRelaxed?: boolean;
   /** Checks the client's rights to write. Absent: the client may do everything. */
   readonly access?: Access | undefined;
   /** Is filled by each attempt of a write. */
@@ -96,8 +98,32 @@ export interface AttachedSteps {
   onGuardFailure(): Maybe<void>;
 }
 
+/** An entry as a write leaves it, for `Partition.findWritten`. */
+export interface WrittenEntry {
+  readonly id: Buffer;
+  /** Packed master row. It points to stored large values, and has new ones in full. */
+  readonly row: Buffer;
+  readonly dn: Buffer;
+  readonly normRdn: Buffer;
+  readonly parent: Node;
+  /** The entry before the write; undefined for a new entry. */
+  readonly former: { readonly row: Buffer; readonly dn: Buffer } | undefined;
+}
+
+/** Looks at the entry in each attempt of a write. An error ends the write with nothing done. */
+export interface WriteObserver {
+  /**
+   * Called before the change is made; not for a new entry. Returns the version of the entry that it has looked at. If
+   * the attempt has another version, the attempt is repeated. Undefined: it has not looked.
+   */
+  onFound(): Maybe<bigint | undefined>;
+  /** Called when all checks have allowed the change, just before it is stored. Undefined: a deletion. */
+  onAllowed(written: WrittenEntry | undefined): Maybe<void>;
+}
+
 export interface WriteOptions {
   readonly manageDsaIT?: boolean;
+  readonly observer?: WriteObserver | undefined;
   readonly attached?: AttachedSteps | undefined;
   /** Whether a write of a long entry throws `LongWork` before any change, so that it does not block the event loop. */
   readonly refuseLong?: boolean;
@@ -119,6 +145,8 @@ export interface ModifyOptions extends WriteOptions {
   readonly touchedDescriptions?: readonly string[];
   /** Whether the modifications update references after changes of names. */
   readonly isSettlement?: boolean;
+  /** Whether values that are there may be added, and absent ones be deleted. */
+  readonly isPermissive?: boolean;
 }
 
 /** The entry as an attempt of a write has read it. The plan guards the version of this row. */

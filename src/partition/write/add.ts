@@ -45,6 +45,7 @@ export async function addDraft(
     request: asked,
     largeWriter,
     attachedSteps: options.attached,
+    observer: options.observer,
     find: () => findNewPlace(context, dn, asked.actor, options),
     async change({ node, obstacle }) {
       const isRetry = id !== undefined;

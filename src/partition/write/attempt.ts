@@ -1,11 +1,15 @@
 import { LdapError } from '../../ldap/ldap-error.js';
+import { utf8Bytes } from '../../ldap/text.js';
 import { isPromise } from '../../store/maybe.js';
-import { isGuardFailure, mayBeApplied } from '../../store/store-error.js';
-import type { Actor, AttachedSteps, WriteRequest } from '../model/directory-types.js';
+import { isGuardFailure, mayBeApplied, StoreError } from '../../store/store-error.js';
+import type { Actor, AttachedSteps, WriteObserver, WriteRequest, WrittenEntry } from '../model/directory-types.js';
+import { detachedRow } from '../model/entry-cells.js';
+import { presentRow } from '../model/present-row.js';
+import { versionOf } from '../model/tables.js';
 import { MAX_TRIES } from '../model/thresholds.js';
 import { errorAsSeen } from '../tree/locate.js';
 import { noteMissing } from '../tree/missing-tables.js';
-import { type Change, PendingNamesError, type Target, type WriteContext } from './context.js';
+import { type Change, PendingNamesError, type StoredEntry, type Target, type WriteContext } from './context.js';
 import { type LargeValueWriter, newLargeSources } from './large-ahead.js';
 import { planOf } from './plan.js';
 import { applyRules, requireEntryAllowed, requireRequestAllowed } from './rules/apply.js';
@@ -17,6 +21,7 @@ export interface Write<F extends Target> {
   /** Writes large values before the plan that makes them visible. */
   readonly largeWriter: LargeValueWriter;
   readonly attachedSteps?: AttachedSteps | undefined;
+  readonly observer?: WriteObserver | undefined;
   /** Reads the entry. The plan guards its version. */
   find(): Promise<F>;
   change(found: F): Promise<Change>;
@@ -41,7 +46,7 @@ export async function write<F extends Target>(context: WriteContext, work: Write
 
 async function runAttempts<F extends Target>(
   context: WriteContext,
-  { lockKey, request, largeWriter, attachedSteps, ...work }: Write<F>,
+  { lockKey, request, largeWriter, attachedSteps, observer, ...work }: Write<F>,
 ): Promise<Change> {
   return retryAttempt(
     context,
@@ -50,11 +55,13 @@ async function runAttempts<F extends Target>(
     async () => {
       const target = await work.find();
       await requireEntryAllowed(context, request, target);
+      if (observer && target.stored) await requireSameVersion(target.stored, observer);
       const change = await work.change(target);
       try {
         const maybeSteps = applyRules(context, change);
         const steps = isPromise(maybeSteps) ? await maybeSteps : maybeSteps;
         if (change.obstacle) throw change.obstacle;
+        await observer?.onAllowed(writtenEntry(context, change));
         const largeSources = change.after && newLargeSources(change.after);
         const writtenValues = largeSources && (await largeWriter.write(change.id, largeSources));
         await context.store.commit(
@@ -71,6 +78,20 @@ async function runAttempts<F extends Target>(
     largeWriter,
     attachedSteps,
   );
+}
+
+async function requireSameVersion({ row }: StoredEntry, observer: WriteObserver): Promise<void> {
+  const version = await observer.onFound();
+  if (version !== undefined && version !== versionOf(row))
+    throw new StoreError('guard', 'the entry has been changed meanwhile');
+}
+
+function writtenEntry(context: WriteContext, { id, before, after, place }: Change): WrittenEntry | undefined {
+  const { from, to } = place;
+  if (!after || !to) return undefined;
+  const row = presentRow(context, detachedRow(after));
+  const former = before && { row: before.row, dn: utf8Bytes(from!.dn.toString()) };
+  return { id, row, dn: utf8Bytes(to.dn.toString()), normRdn: to.normRdn, parent: to.parent!, former };
 }
 
 /** Runs an attempt with the current access rights. Its errors must not reveal entries that the actor may not see. */

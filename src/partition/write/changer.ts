@@ -16,9 +16,13 @@ export class DraftEditor {
   /** Deleted values of pwdAccountLockedTime that the entry does not have. The account state may show them. */
   readonly lockTimes: Buffer[] = [];
 
-  constructor(context: WriteContext, draft: Draft) {
+  readonly #isPermissive: boolean;
+
+  /** `isPermissive`: adding values that are there, and deleting absent ones, is no error. */
+  constructor(context: WriteContext, draft: Draft, isPermissive = false) {
     this.#context = context;
     this.#draft = draft;
+    this.#isPermissive = isPermissive;
   }
 
   apply({ operation, attribute: { type, values: requested } }: Modification): void {
@@ -43,7 +47,7 @@ export class DraftEditor {
     if (existingSet) requireEquality(description, text);
     const set = existingSet ?? this.#openAttribute({ description, text, values: [] });
     for (const value of values) {
-      if (!set.add(valueKey(description.type, value), value))
+      if (!set.add(valueKey(description.type, value), value) && !this.#isPermissive)
         throw new LdapError('attributeOrValueExists', `attribute '${text}' has this value already`);
     }
   }
@@ -51,11 +55,11 @@ export class DraftEditor {
   #delete(description: AttributeDescription, text: string, values: readonly Buffer[]): void {
     requireEquality(description, text);
     const set = this.#openSet(description);
-    if (!set && !isInAccountState(description)) throw absentError(text);
+    if (!set && !isInAccountState(description) && !this.#isPermissive) throw absentError(text);
     for (const [name, value] of new Map(values.map((value) => [valueKey(description.type, value), value]))) {
       if (set?.delete(name)) continue;
       if (isInAccountState(description)) this.lockTimes.push(value);
-      else throw new LdapError('noSuchAttribute', `attribute '${text}' has no such value`);
+      else if (!this.#isPermissive) throw new LdapError('noSuchAttribute', `attribute '${text}' has no such value`);
     }
     if (!set?.isEmpty) return;
     this.#openSets.delete(attributeKey(description));
@@ -64,7 +68,7 @@ export class DraftEditor {
 
   #remove(description: AttributeDescription, text: string): void {
     if (this.#draft.get(description)) this.#draft.remove(description);
-    else if (!isInAccountState(description)) throw absentError(text);
+    else if (!isInAccountState(description) && !this.#isPermissive) throw absentError(text);
   }
 
   /** Removes secrets with options, which older versions allowed, together with the secret itself. */

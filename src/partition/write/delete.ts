@@ -37,6 +37,7 @@ export async function remove(context: WriteContext, dn: Dn, actor: Actor, option
     request: { op: 'delete', actor, changes: [] },
     largeWriter,
     attachedSteps: options.attached,
+    observer: options.observer,
     find: () => findWhole(context, dn, options),
     change: ({ node, stored }) => deletion(context, dn, node, stored, actor, largeWriter, options.refuseLong),
   });

@@ -35,7 +35,10 @@ export async function modify(
 ): Promise<void> {
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be modified');
   const fixedModifications = typeof requestedChanges === 'function' ? undefined : requestedChanges;
-  const announcedModifications = fixedModifications ?? options.touchedDescriptions?.map(anyChange);
+  // An observer may look at all values.
+  const announcedModifications = options.observer
+    ? undefined
+    : (fixedModifications ?? options.touchedDescriptions?.map(anyChange));
   const request = { op: 'modify', actor, changes: changesOf(context, fixedModifications ?? []) } as const;
   const largeWriter = new LargeValueWriter(context.store, MASTER_TABLE.name);
   await write(context, {
@@ -43,6 +46,7 @@ export async function modify(
     request,
     largeWriter,
     attachedSteps: options.attached,
+    observer: options.observer,
     async find() {
       const { node, row } = await requireHead(context, context.store, dn, options.manageDsaIT ?? false);
       const stored =
@@ -138,14 +142,14 @@ async function modificationOf(
   { row, draft }: StoredEntry,
   modifications: readonly Modification[],
   actor: Actor,
-  { refuseLong, isSettlement }: ModifyOptions,
+  { refuseLong, isSettlement, isPermissive }: ModifyOptions,
 ): Promise<Change> {
   const { store, schema } = context;
   const isNeeded = (type: AttributeType) => needsValues(context, modifications, type);
   const maybeDraft = loadLarge(store, MASTER_TABLE.name, node.id, draft, isNeeded, refuseLong);
   const before = { row, draft: await maybeDraft };
   const after = before.draft.copy();
-  const changer = new DraftEditor(context, after);
+  const changer = new DraftEditor(context, after, isPermissive);
   for (const modification of modifications) changer.apply(modification);
   changer.writeBack();
   settlePlaceholders(context, after, modifications, isSettlement);

@@ -47,6 +47,7 @@ export async function rename(
     request: { op: 'rename', actor, changes: [], rdn },
     largeWriter,
     attachedSteps: options.attached,
+    observer: options.observer,
     find: () => findWhole(context, dn, options),
     async change({ node, stored }) {
       if (shared.isSuffix(dn)) {

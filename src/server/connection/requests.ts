@@ -174,6 +174,7 @@ export class Requests {
     operation.sentBytes += end.sentBytes;
     const { searchReport } = end;
     operation.searchReport = searchReport && { ...searchReport, advice: () => searchReport.advice };
+    operation.proxiedDn = end.proxiedDn;
     operation.description = end.description;
     operation.changeText = end.changeText;
     return end.outcome;
@@ -182,7 +183,8 @@ export class Requests {
   /** Runs an operation here, or at the primary if this server is a replica. */
   #runWhereDue(operation: Operation, request: AnsweredRequest, message: RequestMessage): Maybe<Outcome> {
     if (request.op === 'extended' && request.oid === ExtendedOid.forward) return runForwarded(operation, request.value);
-    if (request.op !== 'bind' && !isWrite(request)) return this.#perform(operation, request);
+    const isForPrimary = request.op === 'compare' && operation.controls.dontUseCopy;
+    if (request.op !== 'bind' && !isWrite(request) && !isForPrimary) return this.#perform(operation, request);
     if (!this.services.primaryLink) return this.#run(operation, request);
     if (request.op === 'bind') return this.#bindAtReplica(operation, request, message);
     return this.#forward(operation, encodeLongRequest(message).bytes);
@@ -320,6 +322,7 @@ export class Requests {
     if (operation.searchReport && isUnindexed(operation.searchReport, entryCount)) statistics.unindexedSearches++;
     if (!observation.isActive) return;
     const message = received ?? operation.message;
+    const actingDn = operation.proxiedDn ?? this.session.dn;
     observation.reportOperation({
       endedAt: Date.now(),
       connectionNumber: this.session.connectionNumber,
@@ -328,6 +331,7 @@ export class Requests {
       address: this.#owner.address,
       isEncrypted: this.#owner.isEncrypted,
       boundAs: operation.behalfOf ?? this.session.dn,
+      proxiedDn: operation.proxiedDn,
       result,
       isAbandoned,
       entryCount,
@@ -337,11 +341,10 @@ export class Requests {
       search: operation.searchReport,
       bindFailure: operation.bindFailure,
       description: () =>
-        operation.description ??
-        (message && describeRequest(message.request, message.controls, schema, this.session.dn)),
+        operation.description ?? (message && describeRequest(message.request, message.controls, schema, actingDn)),
       changeText: () =>
         operation.changeText ??
-        (message && formatRequestChange(message.request, schema, this.session.dn, operation.givenNumbers)),
+        (message && formatRequestChange(message.request, schema, actingDn, operation.givenNumbers)),
     });
   }
 }

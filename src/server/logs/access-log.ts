@@ -71,6 +71,7 @@ export class AccessLog implements Observer {
     // The name in a bind request becomes the identity only when the bind succeeds.
     if (clientFields) line.encoded(clientFields);
     else this.#describeClient(line, operation);
+    line.text('authzid', operation.proxiedDn);
     const description = operation.description();
     if (description) describe(line, op, description);
     line.integer('err', result.code);

@@ -56,11 +56,12 @@ class AuditLog implements Observer {
     if (isRefused && !this.#settings.refused) return;
     const change = isRefused ? describeRefusal(operation) : operation.changeText();
     if (change === undefined) return;
-    const { endedAt, boundAs, address, connectionNumber, operationNumber } = operation;
+    const { endedAt, boundAs, proxiedDn, address, connectionNumber, operationNumber } = operation;
     const worker = this.#workerNumber === undefined ? '' : `, worker ${this.#workerNumber}`;
     const comments = formatAuditComments({
       time: new Date(endedAt).toISOString(),
       who: boundAs,
+      ...(proxiedDn === undefined ? {} : { as: proxiedDn }),
       client: address ?? 'local socket',
       connection: `${connectionNumber}, operation ${operationNumber}${worker}`,
     });

@@ -70,7 +70,8 @@ export function makeLongRequest(
   const isBind = op === 'bind';
   const identity = isBind ? session.previousIdentity : session.identity;
   const state = { isBind, identity, connectionNumber, isEncrypted, isConfidential, address, cipherStrength };
-  return { bytes, isWrite, ...state, isObserved: services.observation.isActive };
+  const primaryUrls = services.primaryLink?.urls;
+  return { bytes, isWrite, primaryUrls, ...state, isObserved: services.observation.isActive };
 }
 
 /** Returns the bytes of the message. A buffer that holds nothing else is passed on without a copy. */

@@ -71,6 +71,7 @@ async function runAsPrimary(operation: Operation, request: LongRequest): Promise
   const identity = present ?? ANONYMOUS;
   const result = await runLongRequest(services, { ...request, identity, isForwarded: true }, new NoReply());
   operation.behalfOf = identity.kind === 'anonymous' ? '' : identity.dn;
+  operation.proxiedDn = result.proxiedDn;
   operation.description = result.description;
   operation.changeText = result.changeText;
   return result;

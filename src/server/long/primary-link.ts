@@ -12,6 +12,7 @@ import { encodePlain } from '../../replica/wire.js';
 import type { LongRequest, LongResult, PrimaryLink, ReplicaServices } from '../processes/long-request.js';
 import { ReplicaStates } from '../processes/replica-states.js';
 import type { Config } from '../settings/index.js';
+import { primaryReferral } from '../words/outcome.js';
 import { decodeForwardedResult, encodeForwarded } from './forwarded.js';
 
 /** Longest time that an answer waits until the replica has applied the change, in ms. */
@@ -42,6 +43,10 @@ export class ReplicaLink implements PrimaryLink {
     void this.#keepConnected();
   }
 
+  get urls(): readonly string[] {
+    return this.#options.state.of;
+  }
+
   get isReached(): boolean {
     return this.#client !== undefined && !this.#client.isClosed;
   }
@@ -62,8 +67,7 @@ export class ReplicaLink implements PrimaryLink {
 
   async run(request: LongRequest): Promise<LongResult> {
     const { state, config } = this.#options;
-    if (config.replica.writes === 'refer' && !request.isBind)
-      throw new LdapError('referral', 'this is a replica', { referrals: state.of });
+    if (config.replica.writes === 'refer' && !request.isBind) throw primaryReferral(state.of);
     const client = await this.#connected();
     const { result, position } = await this.#send(client, encodeForwarded(request));
     await this.#waitUntilApplied(position);

@@ -17,7 +17,7 @@ import { failureOutcome, Operation, type OperationScope, type ResultSender } fro
 import type { Services } from '../services/services.js';
 import { decodeLimits } from '../settings/decode-limits.js';
 import { readControls } from '../words/controls.js';
-import type { Outcome } from '../words/outcome.js';
+import { type Outcome, primaryReferral } from '../words/outcome.js';
 import { Session } from '../words/session.js';
 
 /** Runs a long request. `services` are those of the calling thread. Rejects as `LongWorker.run` does. */
@@ -29,10 +29,12 @@ export async function runLongRequest(services: Services, request: LongRequest, r
   const bytes = bufferOf(request.bytes);
   const message = decodeRequest(bytes, 0, bytes.length, decodeLimits(services.config));
   const operation = new Operation(scope, message.id, message.request.op);
-  const run = () => performRequest(operation, message, reply);
+  const primaryUrls = request.isForwarded ? undefined : request.primaryUrls;
+  const run = () => performRequest(operation, message, reply, primaryUrls);
   const outcome = await (request.isForwarded ? services.acknowledgements.run(message.request, run) : run());
   await scope.flush();
-  const { entryCount, referenceCount, sentBytes, searchReport, givenNumbers } = operation;
+  const { entryCount, referenceCount, sentBytes, searchReport, givenNumbers, proxiedDn } = operation;
+  const actingDn = proxiedDn ?? scope.session.dn;
   const isChanged = outcome.code === ResultCode.success || outcome.isChanged;
   const isAudited = services.config.auditLog.output !== 'off' && isChanged;
   return {
@@ -46,20 +48,25 @@ export async function runLongRequest(services: Services, request: LongRequest, r
       rowsExamined: searchReport.rowsExamined,
       advice: searchReport.advice(),
     },
-    changeText: isAudited
-      ? formatRequestChange(message.request, services.schema, scope.session.dn, givenNumbers)
-      : undefined,
+    proxiedDn,
+    changeText: isAudited ? formatRequestChange(message.request, services.schema, actingDn, givenNumbers) : undefined,
     description: request.isObserved
-      ? describeRequest(message.request, message.controls, services.schema, scope.session.dn)
+      ? describeRequest(message.request, message.controls, services.schema, actingDn)
       : undefined,
   };
 }
 
-async function performRequest(operation: Operation, message: RequestMessage, reply: LongReply): Promise<Outcome> {
+async function performRequest(
+  operation: Operation,
+  message: RequestMessage,
+  reply: LongReply,
+  primaryUrls: readonly string[] | undefined,
+): Promise<Outcome> {
   const { request, controls } = message;
   try {
     if (request.op === 'unbind' || request.op === 'abandon') throw new TypeError(`${request.op} has no answer`);
     operation.controls = readControls(request.op, controls);
+    if (primaryUrls && operation.controls.dontUseCopy) throw primaryReferral(primaryUrls);
     reply.onAbort = () => operation.abort();
     if (reply.aborted) operation.abort();
     return await perform(operation, request, operation);

@@ -28,6 +28,8 @@ export interface FinishedOperation {
   readonly isEncrypted: boolean;
   /** DN of the identity at the end of the operation; '' when anonymous. */
   readonly boundAs: string;
+  /** DN of the identity that a proxied authorization control has named; '': an anonymous client. */
+  readonly proxiedDn: string | undefined;
   readonly result: Pick<Result, 'code' | 'message' | 'matchedDN'> & { readonly isChanged?: boolean };
   /** Whether the client got no response, because it abandoned the operation or closed the connection. */
   readonly isAbandoned: boolean;

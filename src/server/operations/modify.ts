@@ -1,6 +1,7 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { Modification } from '../../ldap/ldap-types.js';
 import type { Target } from '../../partition/index.js';
+import type { ModifyOptions } from '../../partition/model/directory-types.js';
 import { PasswordMatcher } from '../../password/index.js';
 import type { ModifyRequest } from '../../protocol/ldap-messages.js';
 import type { Dn } from '../../schema/schema-types.js';
@@ -13,12 +14,13 @@ import type { Context } from '../request/context.js';
 import { clearPassword, passwordChanges, verifyInSession } from '../request/password-change.js';
 import { requireOwnPassword, runPasswordChange } from '../request/password-policy.js';
 import { keepBindValid, requireValidBind } from '../request/validity.js';
-import { type Outcome, SUCCESS } from '../words/outcome.js';
+import type { Outcome } from '../words/outcome.js';
+import { runWrite } from './entry-controls.js';
 import { refuseVirtual } from './search.js';
 
 /** Modify (RFC 4511 §4.6), with increment (RFC 4525). */
 export async function modify(context: Context, request: ModifyRequest): Promise<Outcome> {
-  const { services, controls } = context;
+  const { services } = context;
   requireRightsFor(context, 'modify');
   const dn = services.schema.parseDn(request.dn);
   refuseVirtual(context, dn);
@@ -26,14 +28,13 @@ export async function modify(context: Context, request: ModifyRequest): Promise<
     requireConfidential(context);
     return runPasswordChange(context, async () => {
       requireOwnPassword(context.session.identity);
-      await modifyPasswords(context, request, dn);
-      return SUCCESS;
+      return runWrite(context, dn, (options) => modifyPasswords(context, request, dn, options));
     });
-  } else {
-    const options = { manageDsaIT: controls.manageDsaIT, refuseLong: services.longWorker !== undefined };
-    await services.partition.modify(dn, request.changes, actorOf(context), options);
   }
-  return SUCCESS;
+  const refuseLong = services.longWorker !== undefined;
+  return runWrite(context, dn, (options) =>
+    services.partition.modify(dn, request.changes, actorOf(context), { ...options, refuseLong }),
+  );
 }
 
 /** Returns the new clear passwords of a request, and what else it writes; undefined: it changes no password. */
@@ -86,7 +87,12 @@ function hasBoundByEntry({ services, session: { identity } }: Context, dn: Dn, p
  * A change of passwords alone runs in this thread even when the entry is long, because only this thread knows which
  * passwords other requests of the session store meanwhile.
  */
-async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn): Promise<void> {
+async function modifyPasswords(
+  context: Context,
+  request: ModifyRequest,
+  dn: Dn,
+  writeOptions: ModifyOptions,
+): Promise<void> {
   const { services, session, controls } = context;
   const { partition, schema, hashing, credentialReader } = services;
   const requester = session.identity;
@@ -97,7 +103,7 @@ async function modifyPasswords(context: Context, request: ModifyRequest, dn: Dn)
   const hashedChanges = await hashing.hashChanges(request.changes, siblings, new OperationSource(context));
   const matcher = new PasswordMatcher(hashing.policy, new OperationSource(context));
   const options = {
-    manageDsaIT: controls.manageDsaIT,
+    ...writeOptions,
     refuseLong: services.longWorker !== undefined && !changesOnlyPasswords(context, request),
     touchedDescriptions: [...request.changes.map(({ attribute }) => attribute.type), ...PASSWORD_ATTRIBUTES],
   };

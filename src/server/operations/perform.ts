@@ -1,7 +1,8 @@
 import { LdapError } from '../../ldap/ldap-error.js';
-import type { PartialAttribute } from '../../ldap/ldap-types.js';
+import type { PartialAttribute, Scope } from '../../ldap/ldap-types.js';
 import { chain, isPromise, type Maybe, type Target } from '../../partition/index.js';
 import type { StateAttribute } from '../../partition/model/account-state.js';
+import type { WriteOptions } from '../../partition/model/directory-types.js';
 import { attributeKey } from '../../partition/model/draft.js';
 import type { Viewer } from '../../partition/model/viewer.js';
 import { PasswordMatcher } from '../../password/index.js';
@@ -11,7 +12,9 @@ import type {
   DeleteRequest,
   ModifyDnRequest,
   Request,
+  SearchRequest,
 } from '../../protocol/ldap-messages.js';
+import { ExtendedOid } from '../../protocol/oids.js';
 import type { Schema } from '../../schema/schema.js';
 import type { Dn } from '../../schema/schema-types.js';
 import { isCredential } from '../passwords/credentials.js';
@@ -27,12 +30,14 @@ import {
 import type { Context, SearchReply } from '../request/context.js';
 import { newEntryCheck, verifyInSession } from '../request/password-change.js';
 import { policyRefusalOutcome, requireOwnPassword, resetError, runPasswordChange } from '../request/password-policy.js';
+import { proxiedSession } from '../request/proxied-authorization.js';
 import { sessionRights } from '../request/rights.js';
 import { isStateAttribute, readStateValues } from '../request/state-attributes.js';
 import { requireValidBind } from '../request/validity.js';
 import { orLastKnown } from '../words/last-known.js';
-import { COMPARE_FALSE, COMPARE_TRUE, type Outcome, SUCCESS } from '../words/outcome.js';
+import { COMPARE_FALSE, COMPARE_TRUE, type Outcome, primaryReferral } from '../words/outcome.js';
 import { bind } from './bind.js';
+import { compareAsserted, requireAssertion, runWrite } from './entry-controls.js';
 import { extendedOperation } from './extended/extended.js';
 import { persistentSearch } from './followed-search.js';
 import { modify } from './modify.js';
@@ -45,13 +50,42 @@ export type AnsweredRequest = Exclude<Request, { op: 'unbind' | 'abandon' }>;
 /** Runs an operation, synchronously when possible. Throws or rejects with the error that ends the operation. */
 export function perform(context: Context, request: AnsweredRequest, reply: SearchReply): Maybe<Outcome> {
   if (request.op === 'bind') return bind(context, request);
+  return withSessionRights(context, request, () => {
+    const { proxiedAuthorization: authzId } = context.controls;
+    return authzId === undefined ? dispatch(context, request, reply) : performProxied(context, authzId, request, reply);
+  });
+}
+
+/** Runs an operation as the identity that the proxied authorization control names (RFC 4370). */
+async function performProxied(
+  context: Context,
+  authzId: string,
+  request: Exclude<AnsweredRequest, { op: 'bind' }>,
+  reply: SearchReply,
+): Promise<Outcome> {
+  const { controls, session: ownSession } = context;
+  if (request.op === 'extended' && request.oid === ExtendedOid.startTls)
+    throw new LdapError('unavailableCriticalExtension', 'proxied authorization does not go with StartTLS');
+  if (controls.sync || controls.persistentSearch)
+    throw new LdapError('unwillingToPerform', 'a search that waits for changes runs as the client itself');
+  const session = await proxiedSession(context, authzId);
+  context.proxiedDn = session.dn;
+  context.session = session;
+  try {
+    return await withSessionRights(context, request, () => dispatch(context, request, reply));
+  } finally {
+    context.session = ownSession;
+  }
+}
+
+/** Calls `work` when the rights of the session are known, unless the password has to be changed first. */
+function withSessionRights(context: Context, request: AnsweredRequest, work: () => Maybe<Outcome>): Maybe<Outcome> {
   const { identity } = context.session;
   if (identity.kind === 'user' && identity.mustChange && !isAllowedAfterReset(context, request))
     return policyRefusalOutcome(context, resetError());
   // Sets `session.rights`, which decides all later access checks.
   const rights = orLastKnown(sessionRights(context), context.session.rights, () => needsNoStore(context, request));
-  if (isPromise(rights)) return rights.then(() => dispatch(context, request, reply));
-  return dispatch(context, request, reply);
+  return isPromise(rights) ? rights.then(work) : work();
 }
 
 /** Whether the request is allowed after a bind with a reset password: extended operations and changing the password. */
@@ -72,13 +106,16 @@ function dispatch(
   request: Exclude<AnsweredRequest, { op: 'bind' }>,
   reply: SearchReply,
 ): Maybe<Outcome> {
+  const { assertion, dontUseCopy } = context.controls;
   switch (request.op) {
     case 'search':
-      if (context.controls.asOf !== undefined) return searchFormer(context, request, reply);
-      if (context.controls.sync) return syncSearch(context, request, reply);
-      return (context.controls.persistentSearch ? persistentSearch : search)(context, request, reply);
+      if (dontUseCopy) refuseCopy(context, request.base, request.scope);
+      if (!assertion) return startSearch(context, request, reply);
+      return requireAssertion(context, request).then(() => startSearch(context, request, reply));
     case 'compare':
-      return compare(context, request);
+      if (dontUseCopy) refuseCopy(context, request.dn, 'base');
+      if (!assertion) return compare(context, request);
+      return compareAsserted(context, request.dn, () => compare(context, request));
     case 'modify':
       return modify(context, request);
     case 'add':
@@ -92,46 +129,59 @@ function dispatch(
   }
 }
 
+function startSearch(context: Context, request: SearchRequest, reply: SearchReply): Maybe<Outcome> {
+  if (context.controls.sync) return syncSearch(context, request, reply);
+  if (context.controls.asOf !== undefined) return searchFormer(context, request, reply);
+  return (context.controls.persistentSearch ? persistentSearch : search)(context, request, reply);
+}
+
+/** Refers the client of a replica to the primary (RFC 6171 §3). Entries that the server makes are no copies. */
+function refuseCopy({ services }: Context, target: string, scope: Scope): void {
+  const { primaryLink, virtual, schema } = services;
+  if (primaryLink && !virtual.find(schema.parseDn(target), scope)) throw primaryReferral(primaryLink.urls);
+}
+
 /** Delete (RFC 4511 §4.8). */
 async function deleteEntry(context: Context, request: DeleteRequest): Promise<Outcome> {
-  const { services, controls } = context;
+  const { services } = context;
   requireRightsFor(context, 'delete');
   const dn = services.schema.parseDn(request.dn);
   refuseVirtual(context, dn);
-  await services.partition.delete(dn, actorOf(context), {
-    manageDsaIT: controls.manageDsaIT,
-    refuseLong: services.longWorker !== undefined,
-  });
-  return SUCCESS;
+  const refuseLong = services.longWorker !== undefined;
+  return runWrite(context, dn, (options) =>
+    services.partition.delete(dn, actorOf(context), { ...options, refuseLong }),
+  );
 }
 
 /** Modify DN (RFC 4511 §4.9). */
 async function modifyDn(context: Context, request: ModifyDnRequest): Promise<Outcome> {
-  const { services, controls } = context;
+  const { services } = context;
   requireRightsFor(context, 'modifyDN');
   const dn = services.schema.parseDn(request.dn);
   const { newRdn, deleteOldRdn, newSuperior } = request;
   refuseVirtual(context, dn);
   if (newSuperior) refuseVirtual(context, services.schema.parseDn(newSuperior));
-  const options = { manageDsaIT: controls.manageDsaIT, refuseLong: services.longWorker !== undefined };
-  await services.partition.rename(dn, { newRdn, deleteOldRdn, newSuperior }, actorOf(context), options);
-  return SUCCESS;
+  const target = { newRdn, deleteOldRdn, newSuperior };
+  const refuseLong = services.longWorker !== undefined;
+  return runWrite(context, dn, (options) =>
+    services.partition.rename(dn, target, actorOf(context), { ...options, refuseLong }),
+  );
 }
 
 /** Add (RFC 4511 §4.7). */
 async function add(context: Context, request: AddRequest): Promise<Outcome> {
-  const { services, controls } = context;
+  const { services } = context;
   requireRightsFor(context, 'add');
   if (request.attributes.length === 0)
     throw new LdapError('protocolError', 'an entry to add has at least one attribute, its objectClass');
   refuseRepeated(services.schema, request.attributes);
   const dn = services.schema.parseDn(request.dn);
   refuseVirtual(context, dn);
-  const { manageDsaIT } = controls;
-  if (!request.attributes.some((a) => isPasswordAttribute(services.schema, a.type))) {
-    await services.partition.add(dn, request.attributes, actorOf(context), { manageDsaIT });
-    return SUCCESS;
-  }
+  const write = (options: WriteOptions) =>
+    runWrite(context, dn, (controlOptions) =>
+      services.partition.add(dn, request.attributes, actorOf(context), { ...controlOptions, ...options }),
+    );
+  if (!request.attributes.some((a) => isPasswordAttribute(services.schema, a.type))) return write({});
   requireConfidential(context);
   return runPasswordChange(context, async () => {
     requireOwnPassword(context.session.identity);
@@ -144,8 +194,7 @@ async function add(context: Context, request: AddRequest): Promise<Outcome> {
       hashed ??= services.hashing.hashAttributes(passwords, [], new OperationSource(context));
       return [...(await hashed), ...age];
     };
-    await services.partition.add(dn, request.attributes, actorOf(context), { manageDsaIT, completeNew });
-    return SUCCESS;
+    return write({ completeNew });
   });
 }
 

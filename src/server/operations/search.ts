@@ -65,7 +65,7 @@ function runSearch(search: PreparedSearch, readExtras: ExtrasReader | undefined)
   return finish(search, searchOutcome);
 }
 
-function withExtras(hit: Hit, extras: EntryExtras | undefined): ReplyEntry {
+export function withExtras(hit: Hit, extras: EntryExtras | undefined): ReplyEntry {
   if (!extras) return hit;
   const { id, row, dn, sight } = hit;
   return {
@@ -169,7 +169,7 @@ function pagedOutcome(cookie: Buffer): Outcome {
 }
 
 /** The filter that every entry matches (RFC 4526). */
-const ABSOLUTE_TRUE: Filter = { type: 'and', filters: [] };
+export const ABSOLUTE_TRUE: Filter = { type: 'and', filters: [] };
 
 /** A search of a virtual tree. */
 interface VirtualSearch {

@@ -15,6 +15,8 @@ export interface LongRequest {
   readonly isBind?: boolean;
   /** Set for a request of a replica's client: replicas acknowledge what it changes. */
   readonly isForwarded?: boolean;
+  /** On a replica: URLs of its primary. */
+  readonly primaryUrls?: readonly string[] | undefined;
   readonly identity: Identity;
   /** The number of the connection. */
   readonly connectionNumber: number;
@@ -45,6 +47,8 @@ export interface LongResult {
   readonly searchReport: { readonly [K in keyof SearchReport]: PlainFigure<SearchReport[K]> } | undefined;
   /** Undefined: no observer asks for a description, or the request cannot be decoded. */
   readonly description: RequestDescription | undefined;
+  /** See `Context`. */
+  readonly proxiedDn: string | undefined;
   /** The change for the audit log; undefined: no audit log, or no change. */
   readonly changeText: string | undefined;
 }
@@ -73,6 +77,8 @@ export interface LongWorker {
 
 /** Runs requests at the primary of a replica. */
 export interface PrimaryLink {
+  /** URLs of the primary. */
+  readonly urls: readonly string[];
   /** Whether the primary was reached when it was asked last. */
   readonly isReached: boolean;
   /**

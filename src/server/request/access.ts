@@ -33,7 +33,11 @@ export function refusalByKind(context: RightsContext, op: Request['op']): LdapEr
   const requiredRights = REQUIRED_RIGHTS[op];
   if (!requiredRights) return undefined;
   const rights = sessionRights(context);
-  if (!isPromise(rights)) return rights && missingRightsError(rights, requiredRights);
+  if (!isPromise(rights)) {
+    // The request may run as another identity.
+    if (!rights || rights.rights.mayAnywhere('proxy')) return undefined;
+    return missingRightsError(rights, requiredRights);
+  }
   // The operation reads the rights again and reports the error then.
   rights.catch(() => undefined);
   return undefined;
@@ -105,11 +109,13 @@ export function requireConfidential({ services, transport }: Context): void {
 
 /** Returns the actor for all writes of an operation, with the rights of its session. */
 export function actorOf(context: Context): ServedActor {
-  const { session } = context;
+  const { session, controls } = context;
   const { dn } = session;
+  if (controls.relax) requireAdmin(session, 'relax the rules of writing');
   context.givenNumbers ??= new Map();
   const { givenNumbers } = context;
-  return { dn, access: session.isAdmin ? UNRESTRICTED_ACCESS : new SessionAccess(context), givenNumbers };
+  const access = session.isAdmin ? UNRESTRICTED_ACCESS : new SessionAccess(context);
+  return { dn, access, givenNumbers, isRelaxed: controls.relax };
 }
 
 /** Access of the administrator, without restrictions. */

@@ -45,7 +45,8 @@ export interface Outstanding {
 export interface Context {
   readonly id: number;
   readonly services: Services;
-  readonly session: Session;
+  /** Another session while a request with proxied authorization runs. */
+  session: Session;
   readonly transport: Transport;
   readonly outstanding: Outstanding;
   readonly controls: RequestControls;
@@ -63,6 +64,8 @@ export interface Context {
   readonly onFollowing?: (() => void) | undefined;
   /** Set by a bind that fails: the reason, which the client is not told. */
   bindFailure: string | undefined;
+  /** DN of the identity that a proxied authorization control has named; '': an anonymous client. */
+  proxiedDn?: string | undefined;
   /** Set by a write. */
   givenNumbers: GivenNumbers | undefined;
   /**

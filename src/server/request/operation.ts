@@ -53,6 +53,7 @@ export class Operation implements Context, SearchReply {
   bindFailure: string | undefined = undefined;
   /** DN of the user for whom a replica has forwarded the request. */
   behalfOf: string | undefined = undefined;
+  proxiedDn: string | undefined = undefined;
   givenNumbers: GivenNumbers | undefined = undefined;
   isFollowing = false;
   /** Frees the place of the operation on its connection; undefined: it holds none. */
@@ -66,7 +67,7 @@ export class Operation implements Context, SearchReply {
   /** As `description`: the change of the request. */
   changeText: string | undefined = undefined;
   readonly services: Services;
-  readonly session: Session;
+  session: Session;
   readonly transport: Transport;
   readonly outstanding: Outstanding;
   readonly client: Client | undefined;

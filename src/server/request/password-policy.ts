@@ -1,5 +1,4 @@
 import { encodePasswordPolicy, type PasswordPolicyResponse } from '../../protocol/controls/password-policy.js';
-import type { Control } from '../../protocol/ldap-messages.js';
 import { ControlOid } from '../../protocol/oids.js';
 import { PolicyRefusal } from '../passwords/password-hashing.js';
 import { errorOutcome, type Outcome } from '../words/outcome.js';
@@ -15,17 +14,16 @@ export function withPolicyControl(
   outcome: Outcome,
   state: PasswordPolicyResponse,
 ): Outcome {
-  if (controls.passwordPolicy)
-    return { ...outcome, controls: [control(ControlOid.passwordPolicy, encodePasswordPolicy(state))] };
+  if (controls.passwordPolicy) return withControl(outcome, ControlOid.passwordPolicy, encodePasswordPolicy(state));
   const { error, expiresIn } = state;
   if (error === 'passwordExpired' || error === 'changeAfterReset')
-    return { ...outcome, controls: [control(ControlOid.passwordExpired, Buffer.from('0'))] };
+    return withControl(outcome, ControlOid.passwordExpired, Buffer.from('0'));
   if (expiresIn === undefined) return outcome;
-  return { ...outcome, controls: [control(ControlOid.passwordExpiring, Buffer.from(String(expiresIn)))] };
+  return withControl(outcome, ControlOid.passwordExpiring, Buffer.from(String(expiresIn)));
 }
 
-function control(oid: string, value: Buffer): Control {
-  return { oid, critical: false, value };
+function withControl(outcome: Outcome, oid: string, value: Buffer): Outcome {
+  return { ...outcome, controls: [...(outcome.controls ?? []), { oid, critical: false, value }] };
 }
 
 /** Returns the outcome of a `PolicyRefusal`, with the policy control. Throws any other error. */

@@ -49,6 +49,7 @@ export type ServedDirectory = Pick<
   | 'findRow'
   | 'findVirtual'
   | 'findVisible'
+  | 'findWritten'
   | 'freshAccessVersion'
   | 'groupsOf'
   | 'groupsVersion'

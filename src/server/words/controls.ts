@@ -1,8 +1,12 @@
 import { LdapError } from '../../ldap/ldap-error.js';
+import type { Filter } from '../../ldap/ldap-types.js';
+import { decodeAssertion } from '../../protocol/controls/assertion.js';
 import { decodeEffectiveRights, type EffectiveRightsRequest } from '../../protocol/controls/effective-rights.js';
 import { expectNoValue } from '../../protocol/controls/no-value.js';
 import { decodePagedResults, type PagedResults } from '../../protocol/controls/paged-results.js';
 import { decodePersistentSearch, type PersistentSearch } from '../../protocol/controls/persistent-search.js';
+import { decodeProxiedAuthorization } from '../../protocol/controls/proxied-authorization.js';
+import { decodeReadEntry } from '../../protocol/controls/read-entry.js';
 import { decodeSessionTracking, type SessionTracking } from '../../protocol/controls/session-tracking.js';
 import { decodeSyncRequest, type SyncRequest } from '../../protocol/controls/sync.js';
 import type { Control, Request } from '../../protocol/ldap-messages.js';
@@ -29,6 +33,21 @@ export interface RequestControls {
   readonly persistentSearch: PersistentSearch | undefined;
   /** The moment, in milliseconds since 1970, as of which a search answers (docs/formats/as-of.md). */
   readonly asOf: number | undefined;
+  /** The authzId that the operation runs as (RFC 4370); '': an anonymous client. */
+  readonly proxiedAuthorization: string | undefined;
+  /** The filter that the entry has to match (RFC 4528). */
+  readonly assertion: Filter | undefined;
+  /** The attributes of the entry before the write, or after it, that the response has (RFC 4527). */
+  readonly preRead: readonly string[] | undefined;
+  readonly postRead: readonly string[] | undefined;
+  /** Whether a replica must not answer from its copy (RFC 6171). */
+  readonly dontUseCopy: boolean;
+  /** Whether a modify may add values that are there, and delete those that are absent. */
+  readonly permissiveModify: boolean;
+  /** Whether a write is only checked. */
+  readonly noOp: boolean;
+  /** Whether the administrator writes times and names of authors. */
+  readonly relax: boolean;
 }
 
 export const NO_CONTROLS: RequestControls = {
@@ -41,13 +60,22 @@ export const NO_CONTROLS: RequestControls = {
   sync: undefined,
   persistentSearch: undefined,
   asOf: undefined,
+  proxiedAuthorization: undefined,
+  assertion: undefined,
+  preRead: undefined,
+  postRead: undefined,
+  dontUseCopy: false,
+  permissiveModify: false,
+  noOp: false,
+  relax: false,
 };
 
 const EMPTY = Buffer.alloc(0);
 
 type MutableControls = { -readonly [K in keyof RequestControls]: RequestControls[K] };
 
-const DATA_OPERATIONS: readonly Request['op'][] = ['search', 'compare', 'add', 'modify', 'delete', 'modifyDN'];
+const WRITES: readonly Request['op'][] = ['add', 'modify', 'delete', 'modifyDN'];
+const DATA_OPERATIONS: readonly Request['op'][] = ['search', 'compare', ...WRITES];
 
 /** A control: the operations that it applies to, and what it means to them. */
 interface ControlType {
@@ -58,7 +86,7 @@ interface ControlType {
 /** A control without a value, which sets a field. `name`: for errors. */
 function flag(
   ops: readonly Request['op'][],
-  field: 'manageDsaIT' | 'passwordPolicy' | 'accountUsability',
+  field: { [K in keyof RequestControls]: RequestControls[K] extends boolean ? K : never }[keyof RequestControls],
   name: string,
 ): ControlType {
   const decode = (control: Control, into: MutableControls): void => {
@@ -72,12 +100,12 @@ function flag(
 function valued<K extends keyof RequestControls>(
   ops: readonly Request['op'][],
   field: K,
-  decode: (value: Buffer | undefined) => RequestControls[K],
+  decode: (value: Buffer | undefined, isCritical: boolean) => RequestControls[K],
 ): ControlType {
   return {
     ops,
-    decode: ({ value }, into: MutableControls) => {
-      into[field] = decode(value);
+    decode: ({ value, critical }, into: MutableControls) => {
+      into[field] = decode(value, critical);
     },
   };
 }
@@ -91,6 +119,17 @@ const CONTROLS = new Map<string, ControlType>([
   [ControlOid.syncRequest, valued(['search'], 'sync', decodeSyncRequest)],
   [ControlOid.persistentSearch, valued(['search'], 'persistentSearch', decodePersistentSearch)],
   [ControlOid.asOf, valued(['search'], 'asOf', decodeAsOf)],
+  [ControlOid.assertion, valued(DATA_OPERATIONS, 'assertion', decodeAssertion)],
+  [ControlOid.preRead, valued(['modify', 'delete', 'modifyDN'], 'preRead', decodeReadEntry)],
+  [ControlOid.postRead, valued(['add', 'modify', 'modifyDN'], 'postRead', decodeReadEntry)],
+  [ControlOid.dontUseCopy, flag(['search', 'compare'], 'dontUseCopy', "don't use copy")],
+  [ControlOid.permissiveModify, flag(['modify'], 'permissiveModify', 'permissive modify')],
+  [ControlOid.noOp, flag(WRITES, 'noOp', 'no-op')],
+  [ControlOid.relax, flag(['add', 'modify'], 'relax', 'relax rules')],
+  [
+    ControlOid.proxiedAuthorization,
+    valued(['extended', ...DATA_OPERATIONS], 'proxiedAuthorization', decodeProxiedAuthorization),
+  ],
   [ControlOid.passwordPolicy, flag(['bind', 'extended', ...DATA_OPERATIONS], 'passwordPolicy', 'password policy')],
   [
     ControlOid.sessionTracking,

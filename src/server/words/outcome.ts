@@ -1,4 +1,4 @@
-import { type LdapError, ResultCode, type ResultName } from '../../ldap/ldap-error.js';
+import { LdapError, ResultCode, type ResultName } from '../../ldap/ldap-error.js';
 import type { Control, Result } from '../../protocol/ldap-messages.js';
 
 /** The result of an operation: its LDAPResult and the other fields of the response. */
@@ -17,6 +17,11 @@ export const COMPARE_FALSE: Outcome = { code: ResultCode.compareFalse, matchedDN
 
 export function outcome(result: ResultName, message: string): Outcome {
   return { code: ResultCode[result], matchedDN: '', message };
+}
+
+/** Returns the error with which a replica sends a client to its primary. `urls`: of the primary. */
+export function primaryReferral(urls: readonly string[]): LdapError {
+  return new LdapError('referral', 'this is a replica', { referrals: urls });
 }
 
 export function errorOutcome(error: LdapError): Outcome {

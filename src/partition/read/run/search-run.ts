@@ -229,7 +229,7 @@ class SearchOutput {
   }
 }
 
-class SearchHit implements Hit {
+export class SearchHit implements Hit {
   readonly id: Buffer;
   readonly row: Buffer;
   readonly dn: Buffer;

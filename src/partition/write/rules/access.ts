@@ -132,8 +132,10 @@ export const SERVER_KEPT: Rule = {
     return ava && serverKeptError(ava.type.name, 'be chosen by a name');
   },
 
-  checkChange(context, { id, actor, before, after, op, obstacle, completeNew }) {
+  checkChange(context, change) {
+    const { id, actor, before, after, op, obstacle, completeNew } = change;
     if (!after) return undefined;
+    if (actor.isRelaxed && before) return relaxedVerdict(context, change, after);
     // With an obstacle the change fails, and nobody has to hash its passwords.
     if (!completeNew || obstacle)
       return { amend: (draft) => (before || op === 'restore' ? stampModify : stampCreate)(context, draft, actor, id) };
@@ -150,9 +152,27 @@ export const SERVER_KEPT: Rule = {
   },
 };
 
+/** The attributes that a client may set under relaxed rules (draft-zeilenga-ldap-relax-03 §3). */
+const RELAXED = ['createTimestamp', 'creatorsName', 'modifyTimestamp', 'modifiersName', 'entryUUID'];
+
+/** Stamps a modify under relaxed rules, but for what it sets itself. */
+function relaxedVerdict(context: WriteContext, change: Change, after: Draft): Verdict {
+  const setNames = [...changedTypes(change)].map(({ name }) => name).filter((name) => RELAXED.includes(name));
+  const lost = setNames.find((name) => !after.firstValue(name));
+  if (lost !== undefined) return { refuse: serverKeptError(lost, 'be removed; replace it') };
+  const kept = setNames.map((name) => ({ name, value: after.firstValue(name)! }));
+  return {
+    amend: (draft) => {
+      stampModify(context, draft, change.actor);
+      for (const { name, value } of kept) setAttribute(context, draft, name, value);
+    },
+  };
+}
+
 /** Whether the actor may not write the type. Computed attributes are never stored, also not for privileged actors. */
 function isServerKept(type: AttributeType, actor: Actor): boolean {
-  return type.noUserModification && (!actor.system || isComputed(type));
+  if (!type.noUserModification || (actor.isRelaxed && RELAXED.includes(type.name))) return false;
+  return !actor.system || isComputed(type);
 }
 
 function serverKeptError(name: string, problem: string): LdapError {
