@@ -43,6 +43,8 @@ export const ControlOid = {
   permissiveModify: '1.2.840.113556.1.4.1413',
   /** draft-zeilenga-ldap-noop-10: a write is checked and not made. */
   noOp: '1.3.6.1.4.1.4203.1.10.2',
+  /** The same, as OpenLDAP's tools send it. */
+  openLdapNoOp: '1.3.6.1.4.1.4203.666.5.2',
   /** draft-zeilenga-ldap-relax-03. */
   relax: '1.3.6.1.4.1.4203.666.5.12',
   /** The search is of the directory as it was at a moment (docs/formats/as-of.md). */

@@ -2,12 +2,13 @@ import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'no
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { ExtendedOid } from '../../src/protocol/oids.js';
+import { ControlOid, ExtendedOid } from '../../src/protocol/oids.js';
 import { encodePlain } from '../../src/replica/wire.js';
 import { ADA, ADMIN, heard, PASSWORD, PEOPLE, rowan, rowanDoes, Sandbox, SUFFIX, serve } from '../cli/rowan.js';
 import { addPerson, personDn, read, replace } from '../cli/workers.js';
+import { seq, str, tlv } from '../protocol/bytes.js';
 import { needs } from '../require.js';
-import { RawClient } from '../server/raw-client.js';
+import { entryIn, RawClient } from '../server/raw-client.js';
 import { contentOf, Machine } from './servers.js';
 
 const POLICY = `cn=policy,${SUFFIX}`;
@@ -23,7 +24,7 @@ describe('replica: a second machine', () => {
     await sandbox.initSample();
     const policy = `dn: ${POLICY}\nobjectClass: device\nobjectClass: pwdPolicy\ncn: policy\npwdAttribute: userPassword\npwdLockout: TRUE\npwdMaxFailure: 3\n`;
     await rowanDoes(['import', '--data', first.data, '-'], { input: policy });
-    await first.start('--passwords-policy', POLICY);
+    await first.start('--passwords-policy', POLICY, '--audit-log-output', sandbox.path('audit.ldif'));
     await second.follow(first);
     await second.start('--passwords-policy', POLICY);
     atFirst = await first.client();
@@ -54,6 +55,49 @@ describe('replica: a second machine', () => {
     expect((await atSecond.search(personDn('newer'))).code).to.equal(32);
     expect((await atFirst.search(personDn('newer'))).code).to.equal(32);
     own.close();
+  });
+
+  it('hands on controls of writes, also of long ones, and the audit log names both identities', async () => {
+    await addPerson(atFirst, 'asked', 'first');
+    const dn = personDn('asked');
+    const numbers = Array.from({ length: 600 }, (_, i) => Buffer.from(`${i}`));
+    const control = (oid: string, value?: Buffer) => ({ oid, critical: true, value });
+    const as = (authzId: string) => control(ControlOid.proxiedAuthorization, Buffer.from(authzId));
+    const asserted = (uid: string) => control(ControlOid.assertion, tlv(0xa3, str('uid'), str(uid)));
+    const postRead = control(ControlOid.postRead, seq(str('telephoneNumber')));
+    for (const client of [atFirst, atSecond]) {
+      for (const values of [numbers.slice(0, 1), numbers]) {
+        const changes = [{ operation: 'replace', attribute: { type: 'telephoneNumber', values } }] as const;
+        const write = (...controls: ReturnType<typeof control>[]) =>
+          client.request({ op: 'modify', dn, changes }, [postRead, ...controls]);
+        const answer = await write(as(`dn:${ADMIN}`), asserted('asked'));
+        expect(answer.code).to.equal(0);
+        const written = entryIn(answer, ControlOid.postRead)!.attributes.get('telephoneNumber');
+        expect(written).to.deep.equal(values);
+        expect((await write(asserted('another'))).code).to.equal(122);
+        expect((await write(as(`dn:${dn}`))).code).to.equal(50);
+        expect((await write(control(ControlOid.noOp))).code).to.equal(16654);
+      }
+    }
+    expect((await replace(atSecond, dn, 'description', 'x')).code).to.equal(0);
+    const audit = readFileSync(sandbox.path('audit.ldif'), 'utf8');
+    expect(audit.split(`# who: ${ADMIN}\n# as: ${ADMIN}\n`)).to.have.length(5);
+  });
+
+  it('refers a search that takes no copy to the primary, and hands such a compare on', async () => {
+    const dontUseCopy = [{ oid: ControlOid.dontUseCopy, critical: true, value: undefined }];
+    const many = Array.from({ length: 1000 }, () => ({ type: 'present', attribute: 'description' }) as const);
+    for (const filter of [many[0]!, { type: 'or', filters: many } as const]) {
+      const { code, final } = await atSecond.search(ADA, { filter }, dontUseCopy);
+      expect(code).to.equal(10);
+      expect(final.referrals).to.deep.equal([first.socketUrl]);
+      expect((await atFirst.search(ADA, { filter }, dontUseCopy)).code).to.equal(0);
+    }
+    expect((await atSecond.search('', {}, dontUseCopy)).code).to.equal(0);
+    const compare = { op: 'compare', dn: ADA, attribute: 'uid', value: Buffer.from('ada') } as const;
+    for (const client of [atFirst, atSecond]) expect((await client.request(compare, dontUseCopy)).code).to.equal(6);
+    const asserted = { oid: ControlOid.assertion, critical: true, value: tlv(0xa3, str('uid'), str('bram')) };
+    expect((await atSecond.request(compare, [...dontUseCopy, asserted])).code).to.equal(122);
   });
 
   it('goes on with the bind of a client that changes its own password', async () => {

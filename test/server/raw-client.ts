@@ -5,6 +5,7 @@ import { decodeResponse } from '../../src/protocol/decode-response.js';
 import { encodeRequest } from '../../src/protocol/encode.js';
 import { Framer } from '../../src/protocol/framing.js';
 import type { Control, Request, Response, ResponseMessage, SearchRequest } from '../../src/protocol/ldap-messages.js';
+import { int, seq } from '../protocol/bytes.js';
 import { waitFor } from '../waits.js';
 
 type Final = Extract<Response, { code: number }>;
@@ -23,6 +24,19 @@ export interface Answer {
 }
 
 const NOTHING = { type: 'present', attribute: 'objectClass' } as const;
+
+/** The entry in a response control (RFC 4527); undefined: the response has no such control. */
+export function entryIn(
+  { controls }: Answer,
+  oid: string,
+): { readonly dn: string; readonly attributes: ReadonlyMap<string, readonly Buffer[]> } | undefined {
+  const value = controls.find((one) => one.oid === oid)?.value;
+  if (!value) return undefined;
+  const bytes = seq(int(1), value);
+  const { response } = decodeResponse(bytes, 0, bytes.length);
+  if (response.op !== 'searchEntry') throw new Error(response.op);
+  return { dn: response.dn, attributes: new Map(response.attributes.map((a) => [a.type, a.values])) };
+}
 
 /** A search for everything at `base`; say what differs. */
 export function searchRequest(base: string, parts: Partial<SearchRequest> = {}): SearchRequest {

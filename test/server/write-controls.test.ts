@@ -1,12 +1,11 @@
 import { expect } from 'chai';
 import type { Modification } from '../../src/ldap/ldap-types.js';
 import { hashPasswordFast } from '../../src/password/index.js';
-import { decodeResponse } from '../../src/protocol/decode-response.js';
 import type { Control, Request } from '../../src/protocol/ldap-messages.js';
 import { ControlOid, ExtendedOid } from '../../src/protocol/oids.js';
 import { openStore } from '../partition/fixture.js';
 import { NEAR_ENGINES } from '../partition/near-engines.js';
-import { int, seq, str, tlv } from '../protocol/bytes.js';
+import { seq, str, tlv } from '../protocol/bytes.js';
 import {
   ADMIN,
   attributes,
@@ -20,7 +19,7 @@ import {
   SUFFIX,
   start,
 } from './directory.js';
-import { type Answer, RawClient, searchRequest } from './raw-client.js';
+import { type Answer, entryIn, RawClient, searchRequest } from './raw-client.js';
 
 const [APP, ADA, BOB, DORA] = [personDn('app'), personDn('ada'), personDn('bob'), personDn('dora')];
 const POLICY = `cn=policy,${SUFFIX}`;
@@ -63,13 +62,9 @@ const compareOf = (dn: string, attribute: string, value: string): Request => ({
 const WHO_AM_I: Request = { op: 'extended', oid: ExtendedOid.whoAmI, value: undefined };
 
 /** The entry in a response control, as lines; undefined: the response has no such control. */
-function entryIn({ controls }: Answer, oid: string): string[] | undefined {
-  const value = controls.find((one) => one.oid === oid)?.value;
-  if (!value) return undefined;
-  const bytes = seq(int(1), value);
-  const { response } = decodeResponse(bytes, 0, bytes.length);
-  if (response.op !== 'searchEntry') throw new Error(response.op);
-  return linesOf({ dn: response.dn, attributes: new Map(response.attributes.map((a) => [a.type, a.values])) });
+function linesIn(answer: Answer, oid: string): string[] | undefined {
+  const entry = entryIn(answer, oid);
+  return entry && linesOf(entry);
 }
 
 function linesOf({ dn, attributes: found }: Pick<Answer['entries'][number], 'dn' | 'attributes'>): string[] {
@@ -136,7 +131,7 @@ for (const engine of NEAR_ENGINES) {
           postRead(...everything),
         );
         const stored = await found(client, personDn('read'), ...everything);
-        expect(entryIn(added, ControlOid.postRead)).to.deep.equal(stored);
+        expect(linesIn(added, ControlOid.postRead)).to.deep.equal(stored);
         expect(stored!.join()).to.not.match(/userPassword/);
         expect(stored!.some((line) => line.startsWith('title'))).to.equal(client === admin);
         const group = { objectClass: 'groupOfNames', cn: 'read', member: personDn('read') };
@@ -145,17 +140,17 @@ for (const engine of NEAR_ENGINES) {
         expect(before!.join()).to.include('memberOf: cn=read');
         const write = modifyOf(personDn('read'), change('add', 'telephoneNumber', '1'));
         const modified = await does(client, write, preRead(...everything), postRead(...everything));
-        expect(entryIn(modified, ControlOid.preRead)).to.deep.equal(before);
+        expect(linesIn(modified, ControlOid.preRead)).to.deep.equal(before);
         const after = await found(client, personDn('read'), ...everything);
         expect(after).to.not.deep.equal(before);
-        expect(entryIn(modified, ControlOid.postRead)).to.deep.equal(after);
+        expect(linesIn(modified, ControlOid.postRead)).to.deep.equal(after);
         const renamed = await does(admin, renameOf(personDn('read'), 'uid=other'), preRead(), postRead(...everything));
-        expect(entryIn(renamed, ControlOid.postRead)).to.deep.equal(
+        expect(linesIn(renamed, ControlOid.postRead)).to.deep.equal(
           await found(admin, personDn('other'), ...everything),
         );
         const last = await found(admin, personDn('other'), 'cn', 'entryDN');
         const deleted = await does(admin, { op: 'delete', dn: personDn('other') }, preRead('cn', 'entryDN'));
-        expect(entryIn(deleted, ControlOid.preRead)).to.deep.equal(last);
+        expect(linesIn(deleted, ControlOid.preRead)).to.deep.equal(last);
         await does(admin, { op: 'delete', dn: `cn=read,${SUFFIX}` });
       }
     });
@@ -166,8 +161,8 @@ for (const engine of NEAR_ENGINES) {
       const answer = await does(admin, write, preRead(...names), postRead(...names));
       const expected = await found(admin, PEOPLE, ...names);
       expect(expected).to.include('numSubordinates: 4');
-      expect(entryIn(answer, ControlOid.preRead)).to.deep.equal(expected);
-      expect(entryIn(answer, ControlOid.postRead)).to.deep.equal(expected);
+      expect(linesIn(answer, ControlOid.preRead)).to.deep.equal(expected);
+      expect(linesIn(answer, ControlOid.postRead)).to.deep.equal(expected);
     });
 
     it('long values and many values are read as well', async () => {
@@ -182,16 +177,16 @@ for (const engine of NEAR_ENGINES) {
       );
       const before = await found(admin, personDn('long'), '*');
       const answer = await does(admin, write, preRead('*'), postRead('*'), assertion('telephoneNumber', '+49 7'));
-      expect(entryIn(answer, ControlOid.preRead)).to.deep.equal(before);
+      expect(linesIn(answer, ControlOid.preRead)).to.deep.equal(before);
       const after = await found(admin, personDn('long'), '*');
-      expect(entryIn(answer, ControlOid.postRead)).to.deep.equal(after);
+      expect(linesIn(answer, ControlOid.postRead)).to.deep.equal(after);
       expect(await code(admin, write, assertion('telephoneNumber', '+49 7'))).to.equal(122);
       const small = await does(
         admin,
         modifyOf(personDn('long'), change('replace', 'sn', 'x')),
         postRead('sn', 'jpegPhoto'),
       );
-      expect(entryIn(small, ControlOid.postRead)).to.deep.equal(
+      expect(linesIn(small, ControlOid.postRead)).to.deep.equal(
         await found(admin, personDn('long'), 'sn', 'jpegPhoto'),
       );
       await does(admin, { op: 'delete', dn: personDn('long') });
@@ -201,7 +196,7 @@ for (const engine of NEAR_ENGINES) {
       // Hidden by its name: ada may add dora, and sees nothing of her.
       await does(admin, renameOf(DORA, 'uid=eve'));
       const answer = await does(ada, addOf('dora'), postRead('*'));
-      expect(entryIn(answer, ControlOid.postRead)).to.equal(undefined);
+      expect(linesIn(answer, ControlOid.postRead)).to.equal(undefined);
       await does(admin, { op: 'delete', dn: DORA });
       await does(admin, renameOf(personDn('eve'), 'uid=dora'));
     });
@@ -261,7 +256,7 @@ for (const engine of NEAR_ENGINES) {
         Array.from({ length: 24 }, async (_, i) => {
           const write = modifyOf(dn, change('increment', 'gidNumber', '1'));
           const answer = await does(clients[i % 4]!, write, preRead('gidNumber'), postRead('gidNumber'));
-          const [before, after] = [ControlOid.preRead, ControlOid.postRead].map((oid) => entryIn(answer, oid)![1]!);
+          const [before, after] = [ControlOid.preRead, ControlOid.postRead].map((oid) => linesIn(answer, oid)![1]!);
           const number = Number(after!.split(': ')[1]);
           expect(before).to.equal(`gidNumber: ${number - 1}`);
           return number;
@@ -432,7 +427,7 @@ for (const engine of NEAR_ENGINES) {
         expect(await code(admin, compareOf(ADA, 'description', 'ada'), as('u:ada'))).to.equal(50);
         expect(await code(app, addOf('proxied'))).to.equal(50);
         const added = await does(app, addOf('proxied'), as('u:ada'), postRead('creatorsName'));
-        expect(entryIn(added, ControlOid.postRead)).to.include(`creatorsName: ${ADA}`);
+        expect(linesIn(added, ControlOid.postRead)).to.include(`creatorsName: ${ADA}`);
         expect(await code(admin, { op: 'delete', dn: personDn('proxied') }, as('u:ada'))).to.equal(50);
         await does(admin, { op: 'delete', dn: personDn('proxied') }, as(`dn:${ADMIN.dn}`));
         expect(await whoIs(app, 'u:ada')).to.equal(`dn:${ADA}`);
@@ -476,7 +471,7 @@ for (const engine of NEAR_ENGINES) {
           { ...postRead('l', 'title', 'modifiersName'), critical },
         ];
         const answer = await does(app, write, as('u:ada'), ...controls);
-        expect(entryIn(answer, ControlOid.postRead)).to.deep.equal([
+        expect(linesIn(answer, ControlOid.postRead)).to.deep.equal([
           `dn: ${ADA}`,
           'l: together',
           `modifiersName: ${ADA}`,
@@ -492,10 +487,10 @@ for (const engine of NEAR_ENGINES) {
         preRead('uid'),
         postRead('uid'),
       );
-      expect(entryIn(renamed, ControlOid.postRead)).to.deep.equal([`dn: ${personDn('ada2')}`, 'uid: ada2']);
+      expect(linesIn(renamed, ControlOid.postRead)).to.deep.equal([`dn: ${personDn('ada2')}`, 'uid: ada2']);
       await does(admin, renameOf(personDn('ada2'), 'uid=ada'));
       const added = await does(app, addOf('one'), as('u:ada'), assertion('uid', 'one'), postRead('uid'));
-      expect(entryIn(added, ControlOid.postRead)).to.deep.equal([`dn: ${personDn('one')}`, 'uid: one']);
+      expect(linesIn(added, ControlOid.postRead)).to.deep.equal([`dn: ${personDn('one')}`, 'uid: one']);
       const deleted = await does(
         admin,
         { op: 'delete', dn: personDn('one') },
@@ -503,7 +498,7 @@ for (const engine of NEAR_ENGINES) {
         assertion('uid', 'one'),
         preRead('uid'),
       );
-      expect(entryIn(deleted, ControlOid.preRead)).to.deep.equal([`dn: ${personDn('one')}`, 'uid: one']);
+      expect(linesIn(deleted, ControlOid.preRead)).to.deep.equal([`dn: ${personDn('one')}`, 'uid: one']);
       expect(await code(app, compareOf(ADA, 'uid', 'ada'), as('u:ada'), assertion('uid', 'ada'))).to.equal(6);
       await does(app, searchRequest(ADA), as('u:ada'), assertion('uid', 'ada'));
     });

@@ -125,6 +125,7 @@ const CONTROLS = new Map<string, ControlType>([
   [ControlOid.dontUseCopy, flag(['search', 'compare'], 'dontUseCopy', "don't use copy")],
   [ControlOid.permissiveModify, flag(['modify'], 'permissiveModify', 'permissive modify')],
   [ControlOid.noOp, flag(WRITES, 'noOp', 'no-op')],
+  [ControlOid.openLdapNoOp, flag(WRITES, 'noOp', 'no-op')],
   [ControlOid.relax, flag(['add', 'modify'], 'relax', 'relax rules')],
   [
     ControlOid.proxiedAuthorization,
