@@ -130,8 +130,8 @@ function dispatch(
 }
 
 function startSearch(context: Context, request: SearchRequest, reply: SearchReply): Maybe<Outcome> {
-  if (context.controls.sync) return syncSearch(context, request, reply);
   if (context.controls.asOf !== undefined) return searchFormer(context, request, reply);
+  if (context.controls.sync) return syncSearch(context, request, reply);
   return (context.controls.persistentSearch ? persistentSearch : search)(context, request, reply);
 }
 
