@@ -1,4 +1,4 @@
-/** Result codes of RFC 4511 §4.1.9 and its extensions (RFC 3909, 4370, 4528 and 4533, draft-zeilenga-ldap-noop-10). */
+/** Result codes of RFC 4511 §4.1.9 and extensions (RFC 3909, 4370, 4528, 4533, drafts of no-op and virtual list view). */
 export const ResultCode = {
   success: 0,
   operationsError: 1,
@@ -31,6 +31,8 @@ export const ResultCode = {
   unavailable: 52,
   unwillingToPerform: 53,
   loopDetect: 54,
+  sortControlMissing: 60,
+  offsetRangeError: 61,
   namingViolation: 64,
   objectClassViolation: 65,
   notAllowedOnNonLeaf: 66,
@@ -38,6 +40,7 @@ export const ResultCode = {
   entryAlreadyExists: 68,
   objectClassModsProhibited: 69,
   affectsMultipleDSAs: 71,
+  virtualListViewError: 76,
   other: 80,
   canceled: 118,
   noSuchOperation: 119,

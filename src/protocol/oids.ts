@@ -5,6 +5,14 @@ const ROWAN_ARC = '2.25.52069437446289482231917277112766022336';
 export const ControlOid = {
   /** RFC 2696. */
   pagedResults: '1.2.840.113556.1.4.319',
+  /** RFC 2891. */
+  sortRequest: '1.2.840.113556.1.4.473',
+  /** The same. Response only. */
+  sortResponse: '1.2.840.113556.1.4.474',
+  /** draft-ietf-ldapext-ldapv3-vlv-09. */
+  virtualListRequest: '2.16.840.1.113730.3.4.9',
+  /** The same. Response only. */
+  virtualListResponse: '2.16.840.1.113730.3.4.10',
   /** RFC 3296 §3. */
   manageDsaIT: '2.16.840.1.113730.3.4.2',
   /** The requester's rights on the attributes of each returned entry. */

@@ -263,6 +263,7 @@ export class RowanServer implements ConnectionOwner {
     for (const receiver of this.#receivers) receiver.endHandshakes();
     await this.services.upgrades.waitForUpgrades();
     await this.services.searchTally?.flush();
+    this.services.orderedLists.close();
     await this.#endLogs?.();
   }
 }

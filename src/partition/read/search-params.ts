@@ -5,7 +5,7 @@ import type { Dn } from '../../schema/schema-types.js';
 import type { StoredDescription } from '../model/descriptions.js';
 import type { MissingIndex } from '../model/index-set.js';
 import { UNRESTRICTED, type Viewer } from '../model/viewer.js';
-import type { Order } from './order/order.js';
+import type { IndexWalk, Order } from './order/order.js';
 
 export interface AttributeSelection {
   /** Whether attributes with this description are returned. */
@@ -23,6 +23,13 @@ export interface SearchParams {
   readonly manageDsaIT: boolean;
   /** The order in which entries reach the sink. Default: the order in which the search finds them. */
   readonly order?: Order | undefined;
+  /**
+   * Entries are passed on in the order of an index, as far as this costs less than to sort them: all, the first ones,
+   * or none. The outcome does not tell whether all were.
+   */
+  readonly walk?: IndexWalk | undefined;
+  /** Ids of the only entries that are examined, in this order. Referrals then are not looked for. */
+  readonly candidates?: Buffer | undefined;
   /** Whether the search throws `LongWork` instead of reading a long entry, unless it has returned an entry. */
   readonly refuseLong?: boolean;
   /**

@@ -43,6 +43,7 @@ import { persistentSearch } from './followed-search.js';
 import { modify } from './modify.js';
 import { compareVirtual, needsNoStore, refuseVirtual, search } from './search.js';
 import { searchFormer } from './search-former.js';
+import { isSorted, sortedSearch } from './sorted-search.js';
 import { syncSearch } from './sync-search.js';
 
 export type AnsweredRequest = Exclude<Request, { op: 'unbind' | 'abandon' }>;
@@ -132,6 +133,7 @@ function dispatch(
 function startSearch(context: Context, request: SearchRequest, reply: SearchReply): Maybe<Outcome> {
   if (context.controls.asOf !== undefined) return searchFormer(context, request, reply);
   if (context.controls.sync) return syncSearch(context, request, reply);
+  if (isSorted(context.controls)) return sortedSearch(context, request, reply);
   return (context.controls.persistentSearch ? persistentSearch : search)(context, request, reply);
 }
 

@@ -4,7 +4,7 @@ import type { Filter, Scope } from '../../ldap/ldap-types.js';
 import { chain, isPromise, type Maybe } from '../../partition/index.js';
 import { UNRESTRICTED, type Viewer } from '../../partition/model/viewer.js';
 import type { SearchOutcome, SearchParams } from '../../partition/read/search-params.js';
-import type { Hit } from '../../partition/read/sink.js';
+import type { Hit, SearchSink } from '../../partition/read/sink.js';
 import { encodePagedResults } from '../../protocol/controls/paged-results.js';
 import type { CompareRequest, Request, SearchRequest } from '../../protocol/ldap-messages.js';
 import { ControlOid } from '../../protocol/oids.js';
@@ -54,15 +54,25 @@ export function search(context: Context, request: SearchRequest, reply: SearchRe
 
 function runSearch(search: PreparedSearch, readExtras: ExtrasReader | undefined): Maybe<Outcome> {
   const { context, request, reply, params, selection } = search;
-  const { typesOnly } = request;
-  const searchOutcome = context.services.partition.search(params, {
+  const sink = replySink(request, reply, selection, readExtras);
+  const searchOutcome = context.services.partition.search(params, sink);
+  if (isPromise(searchOutcome)) return searchOutcome.then((outcome) => finish(search, outcome));
+  return finish(search, searchOutcome);
+}
+
+/** Returns the sink that sends what a search finds. */
+export function replySink(
+  { typesOnly }: SearchRequest,
+  reply: SearchReply,
+  selection: Selection,
+  readExtras: ExtrasReader | undefined,
+): SearchSink {
+  return {
     entry: readExtras
       ? (hit) => chain(readExtras(hit), (extras) => reply.entry(withExtras(hit, extras), selection, typesOnly))
       : (hit) => reply.entry(hit, selection, typesOnly),
     reference: (urls) => reply.reference(urls),
-  });
-  if (isPromise(searchOutcome)) return searchOutcome.then((outcome) => finish(search, outcome));
-  return finish(search, searchOutcome);
+  };
 }
 
 export function withExtras(hit: Hit, extras: EntryExtras | undefined): ReplyEntry {
@@ -151,7 +161,7 @@ function finish({ context, request, params, pagePosition }: PreparedSearch, sear
   return pagedOutcome(cookie);
 }
 
-function noteCost(context: Context, request: SearchRequest, searchOutcome: SearchOutcome): void {
+export function noteCost(context: Context, request: SearchRequest, searchOutcome: SearchOutcome): void {
   const { services, session } = context;
   context.searchReport = searchOutcome;
   services.slowSearches.logIfSlow(request, session, searchOutcome);
@@ -159,11 +169,11 @@ function noteCost(context: Context, request: SearchRequest, searchOutcome: Searc
 }
 
 /** Ends a paged search at the request of the client: a page size of 0 (RFC 2696 §3). The estimate 0 means unknown. */
-function endOfPages(): Outcome {
+export function endOfPages(): Outcome {
   return pagedOutcome(Buffer.alloc(0));
 }
 
-function pagedOutcome(cookie: Buffer): Outcome {
+export function pagedOutcome(cookie: Buffer): Outcome {
   const value = encodePagedResults({ size: 0, cookie });
   return { ...SUCCESS, controls: [{ oid: ControlOid.pagedResults, critical: false, value }] };
 }

@@ -60,11 +60,15 @@ export class PageCookies {
   }
 
   #mac(body: Buffer, request: SearchRequest, base: Dn, identity: string): Buffer {
-    const searchDigest = createHash('sha256')
-      .update(encodeRequest({ id: 0, request: { ...request, base: '', sizeLimit: 0, timeLimit: 0 }, controls: [] }))
-      .update(base.norm)
-      .digest();
     const mac = createHmac('sha256', this.#partition.settings.cookieKey);
-    return mac.update(body).update(searchDigest).update(identity).digest();
+    return mac.update(body).update(searchDigest(request, base)).update(identity).digest();
   }
+}
+
+/** Returns a hash of all parameters of a search but its limits. */
+export function searchDigest(request: SearchRequest, base: Dn): Buffer {
+  return createHash('sha256')
+    .update(encodeRequest({ id: 0, request: { ...request, base: '', sizeLimit: 0, timeLimit: 0 }, controls: [] }))
+    .update(base.norm)
+    .digest();
 }

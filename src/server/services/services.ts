@@ -25,6 +25,7 @@ import { VirtualEntries } from '../virtual/virtual-entries.js';
 import { AccessControl } from './access-control.js';
 import { Acknowledgements } from './acknowledgements.js';
 import { FailedBinds } from './failed-binds.js';
+import { OrderedLists } from './ordered-lists.js';
 import { PageCookies } from './page-cookies.js';
 import { SearchTally, SlowSearches } from './search-tally.js';
 
@@ -100,6 +101,7 @@ export interface Services {
   readonly quality: Quality;
   readonly secondFactor: SecondFactor;
   readonly pageCookies: PageCookies;
+  readonly orderedLists: OrderedLists;
   readonly slowSearches: SlowSearches;
   /** Undefined with `indexes.auto: off`. */
   readonly searchTally: SearchTally | undefined;
@@ -156,6 +158,7 @@ export function createServices(
     quality: new Quality(config, log),
     secondFactor: new SecondFactor(config.passwords.totpKey, log),
     pageCookies: new PageCookies(partition, config.limits),
+    orderedLists: new OrderedLists(config.limits),
     slowSearches: new SlowSearches(config.log, log),
     searchTally: replica?.link ? undefined : createTally(partition, config, log),
     failedBinds: new FailedBinds(schema, log),

@@ -258,6 +258,10 @@ export const settings = {
     ...seconds(3600, { min: 1, max: 604_800 }, 'at once'),
     help: 'How long a client may wait before it asks for the next page of a search.',
   },
+  'limits.sortBytes': {
+    ...size(1024 ** 3, { min: 1024 * 1024, max: 1024 ** 4 }, 'at once'),
+    help: 'Temporary files of sorted searches, of each process, in the folder that the variable `TMPDIR` names.',
+  },
   'limits.search.sizeLimit': {
     ...integer(10_000, { min: 1, max: 2_147_483_647, zeroIsUnlimited: true }, 'at once'),
     help: 'Entries of one search of a user, or of one page of it.',

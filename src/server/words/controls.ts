@@ -8,7 +8,9 @@ import { decodePersistentSearch, type PersistentSearch } from '../../protocol/co
 import { decodeProxiedAuthorization } from '../../protocol/controls/proxied-authorization.js';
 import { decodeReadEntry } from '../../protocol/controls/read-entry.js';
 import { decodeSessionTracking, type SessionTracking } from '../../protocol/controls/session-tracking.js';
+import { decodeSortRequest, type RequestedSortKey } from '../../protocol/controls/sort.js';
 import { decodeSyncRequest, type SyncRequest } from '../../protocol/controls/sync.js';
+import { decodeVirtualList, type VirtualListRequest } from '../../protocol/controls/virtual-list.js';
 import type { Control, Request } from '../../protocol/ldap-messages.js';
 import { ControlOid } from '../../protocol/oids.js';
 import { generalizedTimeMs } from '../../schema/time.js';
@@ -19,6 +21,10 @@ export interface RequestControls {
   readonly manageDsaIT: boolean;
   /** Paged results (RFC 2696). */
   readonly paged: PagedResults | undefined;
+  /** Server-side sort (RFC 2891). */
+  readonly sort: { readonly keys: readonly RequestedSortKey[]; readonly isCritical: boolean } | undefined;
+  /** A window of a sorted list (draft-ietf-ldapext-ldapv3-vlv-09). */
+  readonly virtualList: VirtualListRequest | undefined;
   /** Whether responses have the password policy control (draft-behera-ldap-password-policy-10). */
   readonly passwordPolicy: boolean;
   /** Whether found entries have the rights of an identity. */
@@ -53,6 +59,8 @@ export interface RequestControls {
 export const NO_CONTROLS: RequestControls = {
   manageDsaIT: false,
   paged: undefined,
+  sort: undefined,
+  virtualList: undefined,
   passwordPolicy: false,
   effectiveRights: undefined,
   accountUsability: false,
@@ -114,6 +122,8 @@ function valued<K extends keyof RequestControls>(
 const CONTROLS = new Map<string, ControlType>([
   [ControlOid.manageDsaIT, flag(DATA_OPERATIONS, 'manageDsaIT', 'ManageDsaIT')],
   [ControlOid.pagedResults, valued(['search'], 'paged', decodePagedResults)],
+  [ControlOid.sortRequest, valued(['search'], 'sort', decodeSort)],
+  [ControlOid.virtualListRequest, valued(['search'], 'virtualList', decodeVirtualList)],
   [ControlOid.effectiveRights, valued(['search'], 'effectiveRights', decodeEffectiveRights)],
   [ControlOid.accountUsability, flag(['search'], 'accountUsability', 'account usability')],
   [ControlOid.syncRequest, valued(['search'], 'sync', decodeSyncRequest)],
@@ -158,6 +168,10 @@ export function readControls(op: Request['op'], controls: readonly Control[]): R
     else if (control.critical) throw unavailable(control.oid, op);
   }
   return decodedControls;
+}
+
+function decodeSort(value: Buffer | undefined, isCritical: boolean): RequestControls['sort'] {
+  return { keys: decodeSortRequest(value), isCritical };
 }
 
 function decodeAsOf(value: Buffer | undefined): number {

@@ -1,4 +1,6 @@
 import type { Maybe } from '../../../store/contract.js';
+import type { Index, IndexSet } from '../../model/index-set.js';
+import type { Sight } from '../../model/viewer.js';
 import type { SearchSink } from '../sink.js';
 
 export interface Order {
@@ -10,4 +12,12 @@ export interface Order {
 export interface OrderStage extends SearchSink {
   /** Passes the collected entries on. Called after the last entry, unless the search fails. */
   end(): Maybe<void>;
+}
+
+/** An order in which a search can examine entries, if an index has that order. */
+export interface IndexWalk {
+  /** Returns the index that has the order; undefined if none has. */
+  indexIn(indexes: IndexSet): Index | undefined;
+  /** Returns the normal form (cut) that places an entry in the index; undefined if the viewer sees no such value. */
+  normOf(row: Buffer, sight: Sight | undefined): Buffer | undefined;
 }

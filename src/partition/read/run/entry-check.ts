@@ -46,6 +46,7 @@ export function checkHead(search: SearchRun, id: Buffer, head: Buffer, kind: Pla
   if (isWhole(head)) return checkRow(search, id, head, kind, key);
   const { context, params, reader, filter } = search;
   const { looksInto } = params.viewer;
+  if (params.walk) return readAndCheck(search, id, head, kind, key);
   if (looksInto && describedWide(context, head).some(({ description }) => looksInto.has(description.type)))
     return readAndCheck(search, id, head, kind, key);
   const isPartial = returnsWide(context, head, params.selects);
@@ -86,7 +87,12 @@ export function checkRow(
 function checkScope(search: SearchRun, entry: ExaminedEntry, parent: Node | undefined): Maybe<void> {
   const { context, params, excludedClasses } = search;
   const { id, storedRow } = entry;
-  if (!parent || search.isPageFull || !search.areas.isFirstToContain(search.areaIndex, id, parent)) return;
+  if (!parent || search.isPageFull) return;
+  const { areas } = search;
+  const isInArea = params.candidates
+    ? areas.hasEarlier(areas.length, id, parent)
+    : areas.isFirstToContain(search.areaIndex, id, parent);
+  if (!isInArea) return;
   if (excludedClasses && isOfClass(context, storedRow, excludedClasses.aliases, excludedClasses.referrals)) return;
   const { sightOf } = params.viewer;
   const sight = sightOf?.({ id, parent, row: storedRow });

@@ -195,11 +195,22 @@ function addInputTypes({ inputs }: SearchRun, tables: readonly IndexRanges[]): v
 
 /**
  * Examines the entries in a key range. The first read takes one key more than the page has room for. Later reads are
- * larger, because entries may not match.
+ * larger, because entries may not match. Ends when the search has examined more than `maxRows`.
  */
-async function searchRange(search: SearchRun, table: string, range: Range, start: Buffer | undefined): Promise<void> {
-  let limit = Math.min(search.params.pageSize! - search.output.entries + 1, INDEX_BATCH);
-  for (let afterId = start; !search.isPageFull; limit = Math.min(2 * limit, INDEX_BATCH)) {
+export async function searchRange(
+  search: SearchRun,
+  table: string,
+  range: Range,
+  start: Buffer | undefined,
+  maxRows = Number.POSITIVE_INFINITY,
+): Promise<void> {
+  const { pageSize = INDEX_BATCH } = search.params;
+  let limit = Math.min(pageSize - search.output.entries + 1, INDEX_BATCH);
+  for (
+    let afterId = start;
+    !search.isPageFull && search.rowsExamined <= maxRows;
+    limit = Math.min(2 * limit, INDEX_BATCH)
+  ) {
     const keys = await keysOf(search.reader.scan(table, range, { after: afterId, limit, keysOnly: true }));
     await examineKeys(search, keys);
     if (keys.length < limit) return;

@@ -15,7 +15,8 @@ import type { LockTimes, SearchOutcome, SearchParams } from '../search-params.js
 import type { SearchSink } from '../sink.js';
 import { type Area, choosePlan, isCheap } from './area.js';
 import { BaseDeletedError, followAliases, requireBase, resolveBase, searchBase, sendReferences } from './base.js';
-import { searchIndex } from './index-search.js';
+import { examineIds, searchIndex } from './index-search.js';
+import { walkIndex } from './index-walk.js';
 import { parseResume, type Resume } from './page.js';
 import { type PagePlan, planPages, searchPage } from './page-search.js';
 import { resumeArea, scanArea } from './scope-scan.js';
@@ -186,12 +187,15 @@ function handleSpecials(search: SearchRun, places: Places | undefined): Maybe<vo
   if (!followsAliases && !sendsReferrals) return;
   search.excludedClasses = { aliases: followsAliases, referrals: sendsReferrals };
   return chain(followsAliases ? followAliases(search, places) : undefined, () =>
-    sendsReferrals && !params.resume ? sendReferences(search, places) : undefined,
+    sendsReferrals && !params.resume && !params.candidates ? sendReferences(search, places) : undefined,
   );
 }
 
 /** Searches the areas one after another. An entry in several areas is returned once. */
 function searchAreas(search: SearchRun, earlyPlan: PreparedSearch['earlyPlan']): Maybe<void> {
+  const { walk, candidates } = search.params;
+  if (candidates) return examineIds(search, candidates);
+  if (walk) return walkIndex(search, walk);
   const resume = search.params.resume && parseResume(search.params.resume);
   if (!resume && search.areas.length === 1) return searchArea(search, search.areas.areaAt(0), undefined, earlyPlan);
   return searchAllAreas(search, resume, earlyPlan);
