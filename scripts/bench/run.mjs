@@ -26,6 +26,7 @@ npm run bench -- logs [options]    what the access log and scrapes of /metrics c
 npm run bench -- memory            what a server holds beside clients that ask for more than it may keep
 npm run bench -- replica [options] what replicas and consumers cost the writes, and how fast a replica follows
 npm run bench -- history [options] what a search as of a moment, a change record and a backup cost
+npm run bench -- sort [options]    how long sorted searches and windows take
 npm run bench -- flame [options]   where the time of a search goes, as a picture
 npm run bench -- profile [options] in which part of the program each row spends its time
 npm run bench -- hbase [options]   Rowan over Apache HBase on this machine
@@ -87,6 +88,7 @@ const programs = {
   memory: './memory.mjs',
   replica: './replica.mjs',
   history: './history.mjs',
+  sort: './sort.mjs',
   flame: './flame.mjs',
   profile: './profile.mjs',
   hbase: './hbase.mjs',
