@@ -1,4 +1,4 @@
-/** Result codes of RFC 4511 §4.1.9 and extensions (RFC 3909, 4370, 4528, 4533, drafts of no-op and virtual list view). */
+/** Result codes of RFC 4511 §4.1.9 and its extensions (RFC 3909, 4370, 4528, 4533, drafts of no-op and list view). */
 export const ResultCode = {
   success: 0,
   operationsError: 1,
