@@ -5,6 +5,7 @@ import { needs } from '../require.js';
 import { unboundId, unboundIdJar } from './unboundid.js';
 
 const SCRIPT = fileURLToPath(new URL('../../../test/clients/write-controls.py', import.meta.url));
+const LDAP3_SCRIPT = SCRIPT.replace('.py', '-ldap3.py');
 const BRAM = `uid=bram,${PEOPLE}`;
 const PERMISSIVE = '1.2.840.113556.1.4.1413';
 const change = (text: string): string => `dn: ${ADA}\nchangetype: modify\n${text}\n`;
@@ -95,6 +96,16 @@ describe('clients: controls of writes', () => {
       `as ada 50 dn:${ADA}`,
       'not relaxed 19',
       "relaxed [[('createTimestamp', '18151210000000Z')]]",
+    ]);
+  });
+
+  it('python ldap3', async function () {
+    needs(this, 'python3-ldap3');
+    const ended = await run('/usr/bin/python3', [LDAP3_SCRIPT, server.url, ADMIN, PASSWORD, SUFFIX]);
+    expect(ended.stderr).to.equal('');
+    expect(ended.stdout.trim().split('\n')).to.deep.equal([
+      "before ['Ada Brandt'] after ['Duchess']",
+      `as ada dn:${ADA}`,
     ]);
   });
 

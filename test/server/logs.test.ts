@@ -53,6 +53,22 @@ describe('server: logs', () => {
   const accessLog = async (use: (client: RawClient) => Promise<void>, settings: Partial<SettingValues> = {}) =>
     linesOf(await logOf(folder, 'accessLog.output', use, settings));
 
+  it('a request with proxied authorization has both identities', async () => {
+    const [ada, nobody] = [`dn:${personDn('p1')}`, ''].map((authzId) => ({
+      ...{ oid: ControlOid.proxiedAuthorization, critical: true, value: Buffer.from(authzId) },
+    }));
+    const lines = await accessLog(async (client) => {
+      await client.bind(ADMIN.dn, ADMIN.password);
+      for (const controls of [[ada!], [nobody!], []]) await client.search(PEOPLE, {}, controls);
+    });
+    const searches = lines.filter(({ operation }) => operation === 'SRCH');
+    expect(searches.map(({ bind_dn, authzid, err }) => [bind_dn, authzid, err])).to.deep.equal([
+      [ADMIN.dn, personDn('p1'), 0],
+      [ADMIN.dn, '', 50],
+      [ADMIN.dn, undefined, 0],
+    ]);
+  });
+
   it('an operation is one line, with who, what, result and session', async () => {
     const texts = ['192.0.2.9', 'gateway', '1.2.3', 'ada'];
     const value = writeSequence((writer) => {

@@ -430,6 +430,12 @@ for (const engine of NEAR_ENGINES) {
         expect(linesIn(added, ControlOid.postRead)).to.include(`creatorsName: ${ADA}`);
         expect(await code(admin, { op: 'delete', dn: personDn('proxied') }, as('u:ada'))).to.equal(50);
         await does(admin, { op: 'delete', dn: personDn('proxied') }, as(`dn:${ADMIN.dn}`));
+        // A request of many elements is refused before it is decoded, by the rights of the client alone.
+        const many = addOf('many', { telephoneNumber: Array.from({ length: 1200 }, (_, n) => `${n}`) });
+        expect(await code(ada, { ...many, dn: `uid=many,${SUFFIX}` } as Request)).to.equal(50);
+        expect(await code(app, many)).to.equal(50);
+        await does(app, many, as('u:ada'));
+        await does(admin, { op: 'delete', dn: personDn('many') });
         expect(await whoIs(app, 'u:ada')).to.equal(`dn:${ADA}`);
         expect((await app.request(WHO_AM_I)).final)
           .to.have.property('value')

@@ -113,10 +113,10 @@ export interface WrittenEntry {
 /** Looks at the entry in each attempt of a write. An error ends the write with nothing done. */
 export interface WriteObserver {
   /**
-   * Called before the change is made; not for a new entry. Returns the version of the entry that it has looked at. If
-   * the attempt has another version, the attempt is repeated. Undefined: it has not looked.
+   * Called before the change is made; not for a new entry. If it reads the entry, it reads the state that the write
+   * replaces: otherwise the attempt fails, and is repeated.
    */
-  onFound(): Maybe<bigint | undefined>;
+  onFound(): Maybe<void>;
   /** Called when all checks have allowed the change, just before it is stored. Undefined: a deletion. */
   onAllowed(written: WrittenEntry | undefined): Maybe<void>;
 }

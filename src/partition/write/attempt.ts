@@ -1,15 +1,14 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import { utf8Bytes } from '../../ldap/text.js';
 import { isPromise } from '../../store/maybe.js';
-import { isGuardFailure, mayBeApplied, StoreError } from '../../store/store-error.js';
+import { isGuardFailure, mayBeApplied } from '../../store/store-error.js';
 import type { Actor, AttachedSteps, WriteObserver, WriteRequest, WrittenEntry } from '../model/directory-types.js';
 import { detachedRow } from '../model/entry-cells.js';
 import { presentRow } from '../model/present-row.js';
-import { versionOf } from '../model/tables.js';
 import { MAX_TRIES } from '../model/thresholds.js';
 import { errorAsSeen } from '../tree/locate.js';
 import { noteMissing } from '../tree/missing-tables.js';
-import { type Change, PendingNamesError, type StoredEntry, type Target, type WriteContext } from './context.js';
+import { type Change, PendingNamesError, type Target, type WriteContext } from './context.js';
 import { type LargeValueWriter, newLargeSources } from './large-ahead.js';
 import { planOf } from './plan.js';
 import { applyRules, requireEntryAllowed, requireRequestAllowed } from './rules/apply.js';
@@ -55,13 +54,14 @@ async function runAttempts<F extends Target>(
     async () => {
       const target = await work.find();
       await requireEntryAllowed(context, request, target);
-      if (observer && target.stored) await requireSameVersion(target.stored, observer);
+      // Had the observer read a later state than `find`, a guard of the plan would fail.
+      if (observer && target.stored) await observer.onFound();
       const change = await work.change(target);
       try {
         const maybeSteps = applyRules(context, change);
         const steps = isPromise(maybeSteps) ? await maybeSteps : maybeSteps;
         if (change.obstacle) throw change.obstacle;
-        await observer?.onAllowed(writtenEntry(context, change));
+        if (observer) await observer.onAllowed(writtenEntry(context, change));
         const largeSources = change.after && newLargeSources(change.after);
         const writtenValues = largeSources && (await largeWriter.write(change.id, largeSources));
         await context.store.commit(
@@ -78,12 +78,6 @@ async function runAttempts<F extends Target>(
     largeWriter,
     attachedSteps,
   );
-}
-
-async function requireSameVersion({ row }: StoredEntry, observer: WriteObserver): Promise<void> {
-  const version = await observer.onFound();
-  if (version !== undefined && version !== versionOf(row))
-    throw new StoreError('guard', 'the entry has been changed meanwhile');
 }
 
 function writtenEntry(context: WriteContext, { id, before, after, place }: Change): WrittenEntry | undefined {

@@ -63,11 +63,11 @@ class EntryControls implements WriteObserver {
     return entries.flatMap(({ oid, value }) => (value ? { oid, critical: false, value } : []));
   }
 
-  async onFound(): Promise<bigint | undefined> {
+  async onFound(): Promise<void> {
     const { assertion, preRead } = this.#context.controls;
-    if (!assertion && !preRead) return undefined;
+    if (!assertion && !preRead) return;
     const request = baseSearch(this.#context, this.#dn.text, 'never', preRead);
-    return readEntry(this.#context, request, async (entry, selection) => {
+    await readEntry(this.#context, request, async (entry, selection) => {
       if (preRead) this.#entryBefore = await encodeEntry(this.#context, entry, selection);
     });
   }
