@@ -74,7 +74,7 @@ import { EntryIds } from './tree/entry-ids.js';
 import { errorAsSeen, findEntry, HiddenEntry, isVisible, type LocatedEntry, requireEntry } from './tree/locate.js';
 import { dnOf, parentIdOffset } from './tree/master-row.js';
 import { missingTables, noteMissing } from './tree/missing-tables.js';
-import { NodeCache, ROOT } from './tree/nodes.js';
+import { formerParent, NodeCache, ROOT } from './tree/nodes.js';
 import { SHARED_KEY } from './tree/shared-row.js';
 import { SharedState } from './tree/shared-state.js';
 import { check, type SampleResult, sampleCheck } from './upkeep/check/check.js';
@@ -89,6 +89,7 @@ import { changeState, clearState, commitDecoy, lockedIds, readState, type StateE
 import { add } from './write/add.js';
 import type { WriteContext } from './write/context.js';
 import { remove, restore, restoreSubtree, type SubtreeRestore } from './write/delete.js';
+import { finishTrees, removeTree } from './write/delete-tree.js';
 import { deletedEntries, purge } from './write/deleted-rows.js';
 import { modify, requireModifyAllowed } from './write/modify.js';
 import { NumberPools } from './write/number-pools.js';
@@ -187,6 +188,7 @@ export class Partition implements Directory {
       fits: draftMatcher(compiler),
       numbers: new NumberPools(),
       references: new ReferenceKeeper(() => context),
+      finishTrees: () => finishTrees(context),
     };
     return new Partition(context);
   }
@@ -285,8 +287,7 @@ export class Partition implements Directory {
   }
 
   /**
-   * Returns a deleted entry for `findVirtual`, without large values; undefined if it or its parent is gone. `dn`: its
-   * last DN, UTF-8.
+   * Returns a deleted entry for `findVirtual`, without large values; undefined if it is gone. `dn`: its last DN, UTF-8.
    */
   async findDeleted(id: Buffer, dn: Buffer): Promise<VirtualEntry | undefined> {
     const row = await this.#translateMaybe(() => this.store.get(DELETED_TABLE.name, id));
@@ -295,7 +296,8 @@ export class Partition implements Directory {
     const isKept = ({ family, qualifier }: CellName): boolean =>
       family !== DELETED.deletion && !qualifier.equals(Q.large) && !large?.has(qualifier.toString('latin1'));
     const masterRow = packSorted(unpackRow(row).filter(isKept));
-    const parent = await this.#translateMaybe(() => this.context.nodes.byIdAt(masterRow, parentIdOffset(masterRow)));
+    const stored = await this.#translateMaybe(() => this.context.nodes.byIdAt(masterRow, parentIdOffset(masterRow)));
+    const parent = stored ?? formerParent(this.schema.parseDnBytes(dn), this.suffixes);
     return parent && { id, dn, row: masterRow, normRdn: normRdnOf(masterRow), parent };
   }
 
@@ -467,7 +469,7 @@ export class Partition implements Directory {
   }
 
   async delete(dn: Dn, actor: Actor, options?: WriteOptions): Promise<void> {
-    return this.#translate(remove(this.context, dn, actor, options));
+    return this.#translate((options?.tree ? removeTree : remove)(this.context, dn, actor, options ?? {}));
   }
 
   async load(
@@ -578,18 +580,20 @@ export class Partition implements Directory {
     return this.#translate(repair(this.context, onBreach, onProgress));
   }
 
-  deletedEntries(): AsyncIterable<DeletedEntry> {
-    return deletedEntries(this.store);
+  async *deletedEntries(): AsyncIterable<DeletedEntry> {
+    // What may not be written now is deleted later.
+    await this.context.finishTrees().catch(() => undefined);
+    yield* deletedEntries(this.store);
   }
 
   /** Restores a deleted entry. Resolves with its DN. */
   async restore(id: Buffer, actor: Actor): Promise<string> {
-    return this.#translate(restore(this.context, id, actor));
+    return this.#translate(this.context.finishTrees().then(() => restore(this.context, id, actor)));
   }
 
   /** Restores an entry and the entries deleted below it. */
   async restoreSubtree(id: Buffer, actor: Actor, options: SubtreeRestore): Promise<void> {
-    return this.#translate(restoreSubtree(this.context, id, actor, options));
+    return this.#translate(this.context.finishTrees().then(() => restoreSubtree(this.context, id, actor, options)));
   }
 
   /** Purges the entries deleted before `beforeMs` (ms since 1970). Resolves with their number. */
@@ -704,6 +708,7 @@ export class Partition implements Directory {
     const { length } = this.context.shared.nameChanges.records;
     if (length > 0) await this.context.references.settle();
     await this.context.references.follow();
+    await this.context.finishTrees();
     return length;
   }
 

@@ -15,6 +15,8 @@ export const ControlOid = {
   virtualListResponse: '2.16.840.1.113730.3.4.10',
   /** RFC 3296 §3. */
   manageDsaIT: '2.16.840.1.113730.3.4.2',
+  /** draft-armijo-ldap-treedelete-02: deletes an entry with all entries below it. */
+  treeDelete: '1.2.840.113556.1.4.805',
   /** The requester's rights on the attributes of each returned entry. */
   effectiveRights: '1.3.6.1.4.1.42.2.27.9.5.2',
   /** Whether users can bind as the returned entries. Each entry gets a response control. */

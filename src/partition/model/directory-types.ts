@@ -127,6 +127,8 @@ export interface WriteOptions {
   readonly attached?: AttachedSteps | undefined;
   /** Whether a write of a long entry throws `LongWork` before any change, so that it does not block the event loop. */
   readonly refuseLong?: boolean;
+  /** Of a delete: whether the entries below are deleted, too. */
+  readonly tree?: boolean;
   /**
    * Of an add: checks the complete new entry after the actor's rights, and returns attributes that the server adds
    * unless the entry has them, and secrets as they are to be stored. Called in each attempt, not when the name is

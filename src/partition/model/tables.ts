@@ -79,6 +79,8 @@ export const Q = {
 export const UUID_BYTES = 16;
 /** entryUUID of the virtual root, the parent of every suffix. */
 export const ROOT_ID = Buffer.alloc(UUID_BYTES);
+/** Stands for the parent of an entry that a tree delete has taken out of the tree (`write/delete-tree.ts`). */
+export const DETACHED_ID = Buffer.alloc(UUID_BYTES, 0xff);
 
 const COMMA = 0x2c;
 

@@ -12,22 +12,28 @@ import { CHANGES_TABLE } from '../model/tables.js';
 /** Assumed maximum difference between the clocks of front ends, in milliseconds. */
 const CLOCK_SKEW_MS = 600_000;
 
-/** Returns the renames, deletions and restorations since the entry was deleted at `time`. Reads the change records. */
+/**
+ * Returns the renames, deletions and restorations since the entry was deleted at `time`. Reads the change records. The
+ * other entries of a tree delete were deleted at the same time, whatever the order of the records.
+ */
 export async function changesSince(
   { store, schema }: { readonly store: Store; readonly schema: Schema },
   id: Buffer,
   time: Buffer,
 ): Promise<NameChanges> {
   const changes: NameChange[] = [];
+  let isBehind = false;
   for await (const { rows } of batchesOf(store.scan(CHANGES_TABLE.name, {}, { reverse: true }))) {
     for (const row of rows) {
       if (!row) continue;
       const record = changeRecord(row);
-      const isDeletion = record.op === 'delete' && record.id.equals(id) && record.time.equals(time);
-      if (isDeletion || decodeTimeMs(record.time) < decodeTimeMs(time) - CLOCK_SKEW_MS)
-        return new NameChanges(schema, changes.reverse());
-      const change = nameChange(record);
+      const isAtTime = record.op === 'delete' && record.time.equals(time);
+      const isOwn = isAtTime && record.id.equals(id);
+      const earliest = decodeTimeMs(time) - (isBehind ? 0 : CLOCK_SKEW_MS);
+      if (decodeTimeMs(record.time) < earliest) return new NameChanges(schema, changes.reverse());
+      const change = !isOwn && (!isBehind || isAtTime) && nameChange(record);
       if (change) changes.push(change);
+      isBehind ||= isOwn;
     }
   }
   return new NameChanges(schema, changes.reverse());

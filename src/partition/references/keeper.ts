@@ -58,11 +58,10 @@ export class ReferenceKeeper implements References {
     this.#context = context;
   }
 
-  isReferenced(normText: string): Maybe<boolean> {
-    return chain(
-      this.#findReferrers(this.#context().shared.nameChanges.storedNormTexts(normText)),
-      (referrers) => referrers.length > 0,
-    );
+  areReferenced(normTexts: readonly string[]): Maybe<boolean> {
+    const { nameChanges } = this.#context().shared;
+    const storedTexts = normTexts.flatMap((normText) => nameChanges.storedNormTexts(normText));
+    return chain(this.#findReferrers(storedTexts), (referrers) => referrers.length > 0);
   }
 
   settle(): Promise<void> {

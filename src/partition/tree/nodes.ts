@@ -1,5 +1,6 @@
 import { sameBytes } from '../../bytes/compare.js';
 import { BoundedMap } from '../../cache/bounded-map.js';
+import { ancestorOf } from '../../schema/dn.js';
 import type { Schema } from '../../schema/schema.js';
 import type { Dn, Rdn } from '../../schema/schema-types.js';
 import type { Maybe, Reader } from '../../store/contract.js';
@@ -7,6 +8,7 @@ import { chain, isPromise } from '../../store/maybe.js';
 import { cellValue } from '../../store/row.js';
 import {
   cutNorm,
+  DETACHED_ID,
   MASTER_TABLE,
   type Node,
   normRdnOf,
@@ -262,6 +264,19 @@ function idOf(treeRow: Buffer | undefined): Buffer | undefined {
   return treeRow && cellValue(treeRow, TREE.treeInfo, Q.id);
 }
 
+/** Returns a node that stands for the parent of `dn`, which may be gone; undefined if no suffix is above. */
+export function formerParent(dn: Dn, suffixes: readonly Dn[]): Node | undefined {
+  const top = suffixRdnIndex(dn, suffixes);
+  if (top < 0) return undefined;
+  let node = ROOT;
+  for (let i = top; i > 0; i--) {
+    const rdnText = i === top ? ancestorOf(dn, top).text : dn.rdns[i]!.text;
+    const normRdn = cutNorm(i === top ? normFrom(dn, top) : dn.rdns[i]!.norm);
+    node = { id: DETACHED_ID, parent: node, normRdn, dn: joinDn(Buffer.from(rdnText), node.dn) };
+  }
+  return node;
+}
+
 /** Returns the normalized bytes of `dn` without its first `start` RDNs. */
 function normFrom(dn: Dn, start: number): Buffer {
   return start === 0 ? dn.norm : dn.norm.subarray(normStart(dn, start));
@@ -307,5 +322,5 @@ export function nodeNormText(context: { readonly schema: Schema }, node: Node): 
   // The RDN in the node was cut; the full normal form comes from the DN.
   if (normRdn.length > MAX_NORM) return context.schema.parseDnBytes(node.dn).norm.toString('latin1');
   const rdnNormText = normRdn.toString('latin1');
-  return parent === ROOT ? rdnNormText : `${rdnNormText},${cachedNormText(context, parent!)}`;
+  return !parent || parent.dn.length === 0 ? rdnNormText : `${rdnNormText},${cachedNormText(context, parent)}`;
 }

@@ -38,9 +38,15 @@ export async function write<F extends Target>(context: WriteContext, work: Write
     } catch (error) {
       if (tries === MAX_TRIES) throw error;
       if (error instanceof PendingNamesError) await context.references.settle();
-      else if (!(await noteMissing(context, error))) throw error;
+      else if (!(await noteMissing(context, error)) && !(await mayBeFreed(context, error))) throw error;
     }
   }
+}
+
+/** Whether the write may succeed now, because entries of a tree delete had the name or value that it takes. */
+async function mayBeFreed(context: WriteContext, error: unknown): Promise<boolean> {
+  if (!(error instanceof LdapError)) return false;
+  return (error.result === 'constraintViolation' || error.result === 'entryAlreadyExists') && context.finishTrees();
 }
 
 async function runAttempts<F extends Target>(
@@ -58,7 +64,7 @@ async function runAttempts<F extends Target>(
       if (observer && target.stored) await observer.onFound();
       const change = await work.change(target);
       try {
-        const maybeSteps = applyRules(context, change);
+        const maybeSteps = change.detachment ?? applyRules(context, change);
         const steps = isPromise(maybeSteps) ? await maybeSteps : maybeSteps;
         if (change.obstacle) throw change.obstacle;
         if (observer) await observer.onAllowed(writtenEntry(context, change));
@@ -80,9 +86,12 @@ async function runAttempts<F extends Target>(
   );
 }
 
-function writtenEntry(context: WriteContext, { id, before, after, place }: Change): WrittenEntry | undefined {
+function writtenEntry(
+  context: WriteContext,
+  { id, before, after, place, detachment }: Change,
+): WrittenEntry | undefined {
   const { from, to } = place;
-  if (!after || !to) return undefined;
+  if (!after || !to || detachment) return undefined;
   const row = presentRow(context, detachedRow(after));
   const former = before && { row: before.row, dn: utf8Bytes(from!.dn.toString()) };
   return { id, row, dn: utf8Bytes(to.dn.toString()), normRdn: to.normRdn, parent: to.parent!, former };

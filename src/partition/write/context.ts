@@ -44,6 +44,20 @@ export interface Change {
   readonly isSettlement?: boolean | undefined;
   /** Whether the change is in a batch of a bulk load. If the batch fails, each change is made again, alone. */
   readonly isBatched?: boolean;
+  /** For a deletion: the tree delete that it belongs to. */
+  readonly tree?: TreeDeletion;
+  /** Of the change that takes a subtree out of the tree: its further steps. No rule applies, and it has no record. */
+  readonly detachment?: readonly PlanStep[];
+}
+
+/** What the deletions in one plan of a tree delete share. */
+export interface TreeDeletion {
+  /** The moment since which the entries are gone, as in table `deleted`: the same for all of them. */
+  readonly time: Buffer;
+  /** The changes of names that the rules have recorded for the plan. */
+  readonly nameChanges: NameChange[];
+  /** Whether any of their names is referenced. */
+  readonly areReferenced: boolean;
 }
 
 export interface StoredEntry {
@@ -108,6 +122,8 @@ export interface WriteContext extends TreeContext {
   fits(filter: Filter, entry: Draft): boolean;
   readonly numbers: NumberPools;
   readonly references: References;
+  /** Goes on with tree deletes of which not all entries are deleted. Resolves with whether there were any. */
+  finishTrees(): Promise<boolean>;
   /** Called after each write of an entry. */
   onCommit?: () => void;
 }
@@ -119,8 +135,8 @@ export interface CommittedNameChange extends NameChange {
 
 /** Updates references after changes of the names of entries. */
 export interface References {
-  /** Whether an entry has a reference to the name (`Dn.norm` as Latin-1). */
-  isReferenced(name: string): Maybe<boolean>;
+  /** Whether an entry has a reference to one of the names (`Dn.norm` as Latin-1). */
+  areReferenced(names: readonly string[]): Maybe<boolean>;
   /** Waits until no change of a name is pending. */
   settle(): Promise<void>;
   /** Starts to update references after the name of an entry has changed. Does not wait for the end. */

@@ -39,30 +39,38 @@ export async function remove(context: WriteContext, dn: Dn, actor: Actor, option
     attachedSteps: options.attached,
     observer: options.observer,
     find: () => findWhole(context, dn, options),
-    change: ({ node, stored }) => deletion(context, dn, node, stored, actor, largeWriter, options.refuseLong),
+    change: async ({ node, stored }) => {
+      const obstacle = await nonLeafError(context, node);
+      return deletion(context, { node, stored, actor, largeWriter, obstacle, refusesLong: options.refuseLong });
+    },
   });
   const oldNode = change.place.from!;
   const nameChange = { id: change.id.toString('hex'), from: oldNode.dn.toString() };
   context.references.onNameChanged({ ...nameChange, formerKey: nodeTreeKey(oldNode) });
 }
 
-async function deletion(
+interface DeletionParts {
+  readonly node: Node;
+  readonly stored: StoredEntry;
+  readonly actor: Actor;
+  readonly largeWriter: LargeValueWriter;
+  readonly obstacle?: LdapError | undefined;
+  readonly refusesLong?: boolean | undefined;
+}
+
+/** Returns the change that deletes the entry. */
+export async function deletion(
   context: WriteContext,
-  dn: Dn,
-  node: Node,
-  { row, draft }: StoredEntry,
-  actor: Actor,
-  largeWriter: LargeValueWriter,
-  refusesLong?: boolean,
+  { node, stored: { row, draft }, actor, largeWriter, obstacle, refusesLong }: DeletionParts,
 ): Promise<Change> {
-  const obstacle = await nonLeafError(context, node);
   const hasNormalForm = (type: AttributeType): boolean => normRule(type) !== undefined;
   const maybeDraft = loadLarge(context.store, MASTER_TABLE.name, node.id, draft, hasNormalForm, refusesLong);
   const before = { row, draft: await maybeDraft };
   const deletedRow = obstacle
     ? { row: undefined, movedValues: NO_MOVED_VALUES }
     : await readDeletedRow(context, node.id, row, largeWriter);
-  const place = { from: node, to: undefined, upRdn: upRdnOf(row), rdn: dn.rdns[0]! };
+  const upRdn = upRdnOf(row);
+  const place = { from: node, to: undefined, upRdn, rdn: context.schema.parseDnBytes(upRdn).rdns[0]! };
   return { op: 'delete', id: node.id, actor, before, after: undefined, place, deletedRow, obstacle };
 }
 

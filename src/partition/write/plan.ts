@@ -52,9 +52,10 @@ function addSteps(context: WriteContext, { change, writtenValues }: PlannedChang
   steps.push(masterWriteStep.step, sharedStep(context, change));
   if (treeRowSteps.length === 0) steps.push(treeRowUpdate(place.to!, id, impliedRows));
   for (const step of counterSteps(change)) steps.push(step);
-  const time = changeTime();
+  const time = change.tree?.time ?? changeTime();
   for (const step of deletedRowSteps(change, time)) steps.push(step);
   for (const step of indexSteps(id, impliedRows.before.rows, impliedRows.after.rows)) steps.push(step);
+  if (change.detachment) return;
   const attributes = types && [...types].map(({ name }) => name);
   steps.push(recordStep(context, change, masterWriteStep, time, attributes));
 }
@@ -224,7 +225,7 @@ function recordStep(
 /** Returns steps that add to the counters of `parent` and of all its ancestors. Each step guards the entryUUID. */
 function countSteps(parent: Node, oneLevel: bigint, subLevel: bigint): RowStep[] {
   const steps: RowStep[] = [];
-  for (let node: Node | undefined = parent; node && node !== ROOT; node = node.parent)
+  for (let node: Node | undefined = parent; node?.parent; node = node.parent)
     steps.push(countStep(node, node === parent ? oneLevel : 0n, subLevel));
   return steps;
 }

@@ -149,10 +149,8 @@ async function deleteEntry(context: Context, request: DeleteRequest): Promise<Ou
   requireRightsFor(context, 'delete');
   const dn = services.schema.parseDn(request.dn);
   refuseVirtual(context, dn);
-  const refuseLong = services.longWorker !== undefined;
-  return runWrite(context, dn, (options) =>
-    services.partition.delete(dn, actorOf(context), { ...options, refuseLong }),
-  );
+  const more = { refuseLong: services.longWorker !== undefined, tree: context.controls.treeDelete };
+  return runWrite(context, dn, (options) => services.partition.delete(dn, actorOf(context), { ...options, ...more }));
 }
 
 /** Modify DN (RFC 4511 §4.9). */

@@ -19,6 +19,8 @@ import { printable } from './printable.js';
 export interface RequestControls {
   /** ManageDsaIT (RFC 3296): referral and alias entries are treated as ordinary entries. */
   readonly manageDsaIT: boolean;
+  /** Whether a delete deletes the entries below, too (draft-armijo-ldap-treedelete-02). */
+  readonly treeDelete: boolean;
   /** Paged results (RFC 2696). */
   readonly paged: PagedResults | undefined;
   /** Server-side sort (RFC 2891). */
@@ -58,6 +60,7 @@ export interface RequestControls {
 
 export const NO_CONTROLS: RequestControls = {
   manageDsaIT: false,
+  treeDelete: false,
   paged: undefined,
   sort: undefined,
   virtualList: undefined,
@@ -121,6 +124,7 @@ function valued<K extends keyof RequestControls>(
 /** The keys are supportedControl in the root DSE. */
 const CONTROLS = new Map<string, ControlType>([
   [ControlOid.manageDsaIT, flag(DATA_OPERATIONS, 'manageDsaIT', 'ManageDsaIT')],
+  [ControlOid.treeDelete, flag(['delete'], 'treeDelete', 'tree delete')],
   [ControlOid.pagedResults, valued(['search'], 'paged', decodePagedResults)],
   [ControlOid.sortRequest, valued(['search'], 'sort', decodeSort)],
   [ControlOid.virtualListRequest, valued(['search'], 'virtualList', decodeVirtualList)],

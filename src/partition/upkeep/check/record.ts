@@ -9,7 +9,7 @@ import { encodeBeforeImage } from '../../model/before-image.js';
 import { changeCells, changeTime } from '../../model/change-record.js';
 import type { Draft, DraftAttribute } from '../../model/draft.js';
 import { valueQualifier } from '../../model/entry-cells.js';
-import { CHANGES_TABLE, cutNorm, MASTER, MASTER_TABLE, Q, ROOT_ID, upRdnOf } from '../../model/tables.js';
+import { CHANGES_TABLE, cutNorm, DETACHED_ID, MASTER, MASTER_TABLE, Q, ROOT_ID, upRdnOf } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import { nextVersion, type Survey, versionOf } from './survey.js';
 
@@ -100,7 +100,8 @@ export function parseName(survey: Survey, parentId: Buffer, upRdn: Buffer): Name
   const dn = parsedDn(survey.context.schema, upRdn);
   if (!dn) return undefined;
   const { rdns, norm, text } = dn;
-  if (parentId.equals(ROOT_ID)) return rdns.length > 0 ? { norm: cutNorm(norm), text } : undefined;
+  if (parentId.equals(ROOT_ID) || parentId.equals(DETACHED_ID))
+    return rdns.length > 0 ? { norm: cutNorm(norm), text } : undefined;
   return rdns.length === 1 ? { norm: cutNorm(rdns[0]!.norm), text } : undefined;
 }
 

@@ -2,6 +2,7 @@ import type { Guard, PlanStep, RowStep } from '../../../store/contract.js';
 import { cellValue, counterBytes } from '../../../store/row.js';
 import { StoreError } from '../../../store/store-error.js';
 import {
+  DETACHED_ID,
   MASTER_TABLE,
   normRdnOf,
   parentIdOf,
@@ -20,6 +21,8 @@ import { printable, type Survey, versionOf } from './survey.js';
 /** In place of the entry number of a parent: the entry is at the root, or its parent does not exist. */
 const AT_ROOT = -1;
 const MISSING = -2;
+/** The entry is the top of a tree delete that goes on when a process opens the directory. */
+const DETACHED = -3;
 
 /** Checks that all parents exist, that no entry is its own ancestor, and that counters are right. */
 export async function checkTree(survey: Survey): Promise<void> {
@@ -51,7 +54,8 @@ async function findParentNumbers(survey: Survey): Promise<Int32Array> {
   for (let i = 0; i < ids.length; i++) {
     const parentId = ids.parentIdOfNumber(i);
     const parentNumber = parentId.equals(ROOT_ID) ? AT_ROOT : ids.numberOfId(parentId);
-    parentNumbers[i] = parentNumber === -1 && !parentId.equals(ROOT_ID) ? MISSING : parentNumber;
+    const isMissing = parentNumber === -1 && !parentId.equals(ROOT_ID);
+    parentNumbers[i] = !isMissing ? parentNumber : parentId.equals(DETACHED_ID) ? DETACHED : MISSING;
     if ((i & 4095) === 0) await survey.countProgress(0);
   }
   return parentNumbers;

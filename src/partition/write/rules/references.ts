@@ -51,25 +51,31 @@ function requireSettledNames(context: WriteContext, { op, id, before, after, pla
 }
 
 /** Records the change of the name of a deleted or renamed entry. */
-function recordNameChange(context: WriteContext, { id, place }: Change): Maybe<Verdict> {
+function recordNameChange(context: WriteContext, { id, place, tree }: Change): Maybe<Verdict> {
   const { shared, references } = context;
   if (shared.references.size === 0) return undefined;
   const dnBefore = place.from!.dn;
   const normBefore = nodeNormText(context, place.from!);
   if (place.to && nodeNormText(context, place.to) === normBefore) return undefined;
   const hasChildren = place.to !== undefined && cellCounter(place.treeRow, TREE.treeInfo, Q.oneLevelCount) > 0n;
-  return chain(hasChildren || references.isReferenced(normBefore), (isNamed): Verdict => {
-    if (!isNamed) return undefined;
-    if (shared.nameChanges.records.length >= MAX_PENDING) throw new PendingNamesError();
-    const record: NameChange = {
-      id: id.toString('hex'),
-      from: dnBefore.toString(),
-      time: Date.now(),
-      ...(place.to && { to: place.to.dn.toString() }),
-      ...(hasChildren && { below: true }),
-    };
-    return { steps: [shared.nameChangesStep([...shared.nameChanges.records, record]), GROUPS_STEP] };
-  });
+  return chain(
+    hasChildren || (tree?.areReferenced !== false && references.areReferenced([normBefore])),
+    (isNamed): Verdict => {
+      if (!isNamed) return undefined;
+      const pendingCount = shared.nameChanges.records.length + (tree?.nameChanges.length ?? 0);
+      if (pendingCount >= MAX_PENDING) throw new PendingNamesError();
+      const record: NameChange = {
+        id: id.toString('hex'),
+        from: dnBefore.toString(),
+        time: Date.now(),
+        ...(place.to && { to: place.to.dn.toString() }),
+        ...(hasChildren && { below: true }),
+      };
+      if (!tree) return { steps: [shared.nameChangesStep([...shared.nameChanges.records, record]), GROUPS_STEP] };
+      tree.nameChanges.push(record);
+      return { steps: [GROUPS_STEP] };
+    },
+  );
 }
 
 /** Restores references to the entry, and updates references in the entry to current names. */
