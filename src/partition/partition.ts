@@ -4,7 +4,7 @@ import type { Schema } from '../schema/schema.js';
 import type { Dn } from '../schema/schema-types.js';
 import type { CellName, Maybe, Store } from '../store/contract.js';
 import { chain, isPromise } from '../store/maybe.js';
-import { EMPTY, packSorted, unpackRow } from '../store/row.js';
+import { EMPTY, packRow, unpackRow } from '../store/row.js';
 import { type LoadOptions, load } from './bulk/load.js';
 import type { Directory } from './directory.js';
 import { ChangeFeed } from './feed/change-feed.js';
@@ -35,6 +35,7 @@ import type {
   WriteOptions,
   WrittenEntry,
 } from './model/directory-types.js';
+import { valueQualifier } from './model/entry-cells.js';
 import { EntryReader } from './model/entry-reader.js';
 import { LargeReader, retryWhileReplaced } from './model/large.js';
 import { Outage } from './model/outage.js';
@@ -45,6 +46,7 @@ import {
   DELETED,
   DELETED_TABLE,
   largeQualifiers,
+  MASTER,
   MASTER_TABLE,
   META_TABLE,
   type Node,
@@ -62,6 +64,7 @@ import { explain } from './read/explain.js';
 import { type CompiledFilter, evaluate, TRUE } from './read/filter/compiled-filter.js';
 import { draftMatcher } from './read/filter/draft-matcher.js';
 import { FilterCompiler } from './read/filter/filter-compiler.js';
+import { type ValueFilter, valueFilter } from './read/matched-values.js';
 import { search } from './read/run/search.js';
 import type { SearchContext } from './read/run/search-context.js';
 import { SearchHit } from './read/run/search-run.js';
@@ -288,14 +291,16 @@ export class Partition implements Directory {
 
   /**
    * Returns a deleted entry for `findVirtual`, without large values; undefined if it is gone. `dn`: its last DN, UTF-8.
+   * `isMarked`: with the attribute isDeleted.
    */
-  async findDeleted(id: Buffer, dn: Buffer): Promise<VirtualEntry | undefined> {
+  async findDeleted(id: Buffer, dn: Buffer, isMarked = false): Promise<VirtualEntry | undefined> {
     const row = await this.#translateMaybe(() => this.store.get(DELETED_TABLE.name, id));
     if (!row) return undefined;
     const large = largeQualifiers(row);
     const isKept = ({ family, qualifier }: CellName): boolean =>
       family !== DELETED.deletion && !qualifier.equals(Q.large) && !large?.has(qualifier.toString('latin1'));
-    const masterRow = packSorted(unpackRow(row).filter(isKept));
+    const mark = { family: MASTER.upAttributes, qualifier: valueQualifier('isDeleted', 0), value: Buffer.from('TRUE') };
+    const masterRow = packRow([...unpackRow(row).filter(isKept), ...(isMarked ? [mark] : [])]);
     const stored = await this.#translateMaybe(() => this.context.nodes.byIdAt(masterRow, parentIdOffset(masterRow)));
     const parent = stored ?? formerParent(this.schema.parseDnBytes(dn), this.suffixes);
     return parent && { id, dn, row: masterRow, normRdn: normRdnOf(masterRow), parent };
@@ -421,6 +426,11 @@ export class Partition implements Directory {
     };
     if (evaluate(compiled, candidate) !== TRUE) return undefined;
     return { ...virtual, row: seenRow(this.descriptions, virtual.row, sight, 'read'), sight };
+  }
+
+  /** See `read/matched-values.ts`. */
+  valueFilter(filter: Filter): ValueFilter {
+    return valueFilter(this.context, filter);
   }
 
   virtualRow(attributes: readonly { readonly type: string; readonly values: readonly Buffer[] }[]): Buffer {

@@ -17,6 +17,14 @@ export const ControlOid = {
   manageDsaIT: '2.16.840.1.113730.3.4.2',
   /** draft-armijo-ldap-treedelete-02: deletes an entry with all entries below it. */
   treeDelete: '1.2.840.113556.1.4.805',
+  /** RFC 3876. */
+  matchedValues: '1.2.826.0.1.3344810.2.3',
+  /** RFC 3672 §3. */
+  subentries: '1.3.6.1.4.1.4203.1.10.1',
+  /** LDAP_SERVER_DOMAIN_SCOPE_OID of MS-ADTS §3.1.1.3.4.1. */
+  domainScope: '1.2.840.113556.1.4.1339',
+  /** LDAP_SERVER_SHOW_DELETED_OID, in the same place. */
+  showDeleted: '1.2.840.113556.1.4.417',
   /** The requester's rights on the attributes of each returned entry. */
   effectiveRights: '1.3.6.1.4.1.42.2.27.9.5.2',
   /** Whether users can bind as the returned entries. Each entry gets a response control. */

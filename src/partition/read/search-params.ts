@@ -21,6 +21,8 @@ export interface SearchParams {
   /** The attributes that the sink reads. Rows may lack all others. Default: all attributes. */
   readonly selects?: AttributeSelection | undefined;
   readonly manageDsaIT: boolean;
+  /** Whether the search finds subentries alone, or none. Default: all entries. */
+  readonly subentries?: 'only' | 'none' | undefined;
   /** The order in which entries reach the sink. Default: the order in which the search finds them. */
   readonly order?: Order | undefined;
   /**

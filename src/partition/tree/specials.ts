@@ -9,13 +9,16 @@ import type { TreeContext } from './tree-context.js';
 
 export type SpecialKind = 'alias' | 'referral';
 
+/** OID and name of the object class of subentries (RFC 3672 §2.4). */
+const SUBENTRY = ['2.5.17.0', 'subentry'];
+
 const OBJECT_CLASS_TABLE = indexTable(OBJECT_CLASS_OID).name;
 const IDS_PER_READ = 256;
 /** The most aliases and referrals whose positions are cached. With more, each search reads them again. */
 const MAX_CACHED = 50_000;
 
 /** Returns the prefix of the index keys of an object class. */
-function classPrefix(context: TreeContext, name: SpecialKind): Buffer {
+function classPrefix(context: TreeContext, name: SpecialKind | 'subentry'): Buffer {
   return equalityPrefix(context.schema.requireDescription('objectClass').type.equality!.normalize(Buffer.from(name))!);
 }
 
@@ -23,12 +26,14 @@ function classPrefix(context: TreeContext, name: SpecialKind): Buffer {
 export class Specials {
   readonly hasAliases: boolean;
   readonly hasReferrals: boolean;
+  readonly hasSubentries: boolean;
   #places: Places | undefined;
   #pendingPlaces: Promise<Places> | undefined;
 
-  constructor(hasAliases: boolean, hasReferrals: boolean) {
+  constructor(hasAliases: boolean, hasReferrals: boolean, hasSubentries: boolean) {
     this.hasAliases = hasAliases;
     this.hasReferrals = hasReferrals;
+    this.hasSubentries = hasSubentries;
   }
 
   get isEmpty(): boolean {
@@ -60,18 +65,15 @@ export function specialsOf(context: TreeContext, reader: Reader): Maybe<Specials
   const cached = specialsByCache.get(nodes);
   if (cached?.era === era) return cached.specials;
   context.shared.indexes.require(context.schema.requireDescription('objectClass').type);
-  const count = (name: SpecialKind): Maybe<number> =>
-    reader.postingCount(OBJECT_CLASS_TABLE, classPrefix(context, name), 1);
-  const aliasCount = count('alias');
-  const referralCount = count('referral');
-  const cacheSpecials = (a: number, r: number): Specials => {
-    const specials = new Specials(a > 0, r > 0);
+  const counts = (['alias', 'referral', 'subentry'] as const).map((name) =>
+    reader.postingCount(OBJECT_CLASS_TABLE, classPrefix(context, name), 1),
+  );
+  const cacheSpecials = ([aliasCount, referralCount, subentryCount]: readonly number[]): Specials => {
+    const specials = new Specials(aliasCount! > 0, referralCount! > 0, subentryCount! > 0);
     if (era === nodes.era) specialsByCache.set(nodes, { era, specials });
     return specials;
   };
-  if (isPromise(aliasCount) || isPromise(referralCount))
-    return Promise.all([aliasCount, referralCount]).then(([a, r]) => cacheSpecials(a, r));
-  return cacheSpecials(aliasCount, referralCount);
+  return counts.some(isPromise) ? Promise.all(counts).then(cacheSpecials) : cacheSpecials(counts as number[]);
 }
 
 /** The positions of aliases and referrals in the tree. Targets of aliases and URLs of referrals are in their rows. */
@@ -168,6 +170,14 @@ export function specialValue(value: Buffer): 'alias' | 'referral' | undefined {
   const text = value.toString('latin1').toLowerCase();
   if (text === 'alias' || text === '2.5.6.1') return 'alias';
   return text === 'referral' || text === '2.16.840.1.113730.3.2.6' ? 'referral' : undefined;
+}
+
+export function isSubentryClass(value: Buffer): boolean {
+  return value.length === 8 && SUBENTRY.includes(value.toString('latin1').toLowerCase());
+}
+
+export function isSubentry(context: TreeContext, row: Buffer): boolean {
+  return attributeValues(context, row, 'objectClass').some(isSubentryClass);
 }
 
 /** Returns `alias` or `referral` for an entry of that object class; undefined for any other entry. */

@@ -5,7 +5,7 @@ import type { Draft } from '../model/draft.js';
 import { ImpliedRows, implyEntry, implyType } from '../model/implied.js';
 import { CHANGES_TABLE, MASTER, MASTER_TABLE, type Node, Q, TREE, TREE_TABLE } from '../model/tables.js';
 import { nodeTreeKey, ROOT } from '../tree/nodes.js';
-import { specialValue } from '../tree/specials.js';
+import { isSubentryClass, specialValue } from '../tree/specials.js';
 import { type Change, changedTypes, type WriteContext } from './context.js';
 import { deletionSteps, restorationSteps } from './deleted-rows.js';
 import { indexSteps, normCellChanges } from './differences.js';
@@ -155,11 +155,12 @@ function dependsOnNames({ shared }: WriteContext, change: Change): boolean {
   return false;
 }
 
-/** Whether the entry is an alias or a referral, so that its changes affect `specialsOf`. */
+/** Whether the entry is an alias, a referral or a subentry, so that its changes affect `specialsOf`. */
 export function isSpecial(draft: Draft): boolean {
   return draft.attributes.some(
     ({ description, values }) =>
-      description.type.name === 'objectClass' && values.some(({ bytes }) => specialValue(bytes) !== undefined),
+      description.type.name === 'objectClass' &&
+      values.some(({ bytes }) => specialValue(bytes) !== undefined || isSubentryClass(bytes)),
   );
 }
 

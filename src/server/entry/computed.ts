@@ -36,7 +36,7 @@ export const SUBSCHEMA_DN = 'cn=Subschema';
 
 /** Attributes that are computed, not stored. For entryDN see RFC 5020. */
 export const COMPUTED_ATTRIBUTES = ['entryDN', 'subschemaSubentry', 'hasSubordinates', 'numSubordinates'];
-/** Computed attributes that `+` does not select, because they cost more. */
+/** Computed attributes that cost more: `+` selects none but memberOf, unless `groups.memberOf` is `named`. */
 export const COMPUTED_WHEN_NAMED = ['memberOf', 'isMemberOf'];
 
 /** The selected computed attributes, and the ranges of values for attributes of which a range is selected. */

@@ -137,12 +137,15 @@ interface SelectionParameters extends ReturnType<typeof parseSelection> {
   readonly excludedTypes?: ReadonlySet<AttributeType>;
 }
 
+/** Whether `+`, or `+` and `*`, select memberOf. */
+type MemberOfChoice = 'named' | 'operational' | 'all';
+
 /**
  * Parses an attribute list. Empty list or `*`: all user attributes; `+`: all operational attributes (RFC 3673); `1.1`
  * alone: no attributes; `@class`: the attributes of an object class (RFC 4529); `name;range=0-999`: a range of the
- * values of exactly this description. Unknown names select nothing. `withMemberOf`: `*` includes memberOf.
+ * values of exactly this description. Unknown names select nothing. `memberOf`: `groups.memberOf` of the settings.
  */
-function parseSelection(schema: Schema, names: readonly string[], withMemberOf: boolean) {
+function parseSelection(schema: Schema, names: readonly string[], memberOf: MemberOfChoice) {
   const descriptions = new Map<string, AttributeDescription>();
   const ranges = new Map<AttributeDescription, ValueRange>();
   const types = new Set<AttributeType>();
@@ -164,7 +167,9 @@ function parseSelection(schema: Schema, names: readonly string[], withMemberOf: 
   const computed = [
     ...describeAll(schema, COMPUTED_ATTRIBUTES).filter((known) => operationalAttributes || isNamed(known)),
     ...describeAll(schema, COMPUTED_WHEN_NAMED).filter(
-      (known, i) => isNamed(known) || (withMemberOf && userAttributes && i === 0),
+      (known, i) =>
+        isNamed(known) ||
+        (i === 0 && ((operationalAttributes && memberOf !== 'named') || (userAttributes && memberOf === 'all'))),
     ),
   ];
   const states = describeAll(schema, STATE_ATTRIBUTES).filter((known) => operationalAttributes || isNamed(known));
@@ -194,13 +199,13 @@ const MAX_CACHED_LENGTH = 1024;
 
 export class Selections {
   readonly #schema: Schema;
-  readonly #withMemberOf: boolean;
+  readonly #memberOf: MemberOfChoice;
   readonly #defaultSelection: Selection;
   readonly #cachedSelections = new BoundedMap<string, Selection>(MAX_CACHED);
 
-  constructor(schema: Schema, withMemberOf = false) {
+  constructor(schema: Schema, memberOf: MemberOfChoice = 'named') {
     this.#schema = schema;
-    this.#withMemberOf = withMemberOf;
+    this.#memberOf = memberOf;
     this.#defaultSelection = this.#compile([]);
   }
 
@@ -218,6 +223,6 @@ export class Selections {
   }
 
   #compile(names: readonly string[]): Selection {
-    return new Selection(parseSelection(this.#schema, names, this.#withMemberOf));
+    return new Selection(parseSelection(this.#schema, names, this.#memberOf));
   }
 }

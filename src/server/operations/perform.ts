@@ -43,6 +43,7 @@ import { persistentSearch } from './followed-search.js';
 import { modify } from './modify.js';
 import { compareVirtual, needsNoStore, refuseVirtual, search } from './search.js';
 import { searchFormer } from './search-former.js';
+import { searchDeleted, viewedReply } from './search-view.js';
 import { isSorted, sortedSearch } from './sorted-search.js';
 import { syncSearch } from './sync-search.js';
 
@@ -130,11 +131,14 @@ function dispatch(
   }
 }
 
-function startSearch(context: Context, request: SearchRequest, reply: SearchReply): Maybe<Outcome> {
-  if (context.controls.asOf !== undefined) return searchFormer(context, request, reply);
-  if (context.controls.sync) return syncSearch(context, request, reply);
-  if (isSorted(context.controls)) return sortedSearch(context, request, reply);
-  return (context.controls.persistentSearch ? persistentSearch : search)(context, request, reply);
+function startSearch(context: Context, request: SearchRequest, plainReply: SearchReply): Maybe<Outcome> {
+  const { controls } = context;
+  const reply = viewedReply(context, plainReply);
+  if (isSorted(controls)) return sortedSearch(context, request, reply);
+  if (controls.asOf !== undefined) return searchFormer(context, request, reply);
+  if (controls.sync) return syncSearch(context, request, reply);
+  if (controls.persistentSearch) return persistentSearch(context, request, reply);
+  return (controls.showDeleted ? searchDeleted : search)(context, request, reply);
 }
 
 /** Refers the client of a replica to the primary (RFC 6171 §3). Entries that the server makes are no copies. */

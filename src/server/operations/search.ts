@@ -136,6 +136,7 @@ export function searchParams(
     viewer,
     selects: selection.readSelection,
     manageDsaIT: controls.manageDsaIT,
+    subentries: subentriesOf(context, request),
     refuseLong: services.longWorker !== undefined,
     otherThreads: controls.paged ? undefined : services.longWorker,
     sizeLimit: pageSize === undefined ? smallerLimit(remainingSize, limits.sizeLimit) : remainingSize,
@@ -148,6 +149,12 @@ export function searchParams(
     pageSize,
     onCut: (searchOutcome) => noteCost(context, request, searchOutcome),
   };
+}
+
+/** As in slapd, a base search finds a subentry without the control (RFC 3672 §3). Followers find all entries. */
+function subentriesOf({ controls }: Context, { scope }: SearchRequest): SearchParams['subentries'] {
+  if (controls.subentries) return 'only';
+  return scope === 'base' || controls.sync || controls.persistentSearch ? undefined : 'none';
 }
 
 function finish({ context, request, params, pagePosition }: PreparedSearch, searchOutcome: SearchOutcome): Outcome {

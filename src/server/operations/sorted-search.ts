@@ -22,11 +22,13 @@ import { errorOutcome, type Outcome, outcome, SUCCESS } from '../words/outcome.j
 import { endOfPages, noteCost, pagedOutcome, replySink, search, searchParams } from './search.js';
 
 /** Whether the search is to be sorted. Throws if a critical control cannot be obeyed beside the others. */
-export function isSorted({ sort, virtualList, sync, persistentSearch, asOf }: RequestControls): boolean {
+export function isSorted(controls: RequestControls): boolean {
+  const { sort, virtualList, sync, persistentSearch, asOf, showDeleted } = controls;
   if (!sort && !virtualList) return false;
-  if (!sync && !persistentSearch && asOf === undefined) return true;
+  if (!sync && !persistentSearch && asOf === undefined && !showDeleted) return true;
   if (!sort?.isCritical) return false;
-  throw new LdapError('unavailableCriticalExtension', 'a search that tells of changes, or of the past, is not sorted');
+  const problem = 'a search of changes, of the past, or of deleted entries is not sorted';
+  throw new LdapError('unavailableCriticalExtension', problem);
 }
 
 /** Search with server-side sorting (RFC 2891): all entries, a page (RFC 2696), or a window (virtual list view). */

@@ -43,6 +43,7 @@ export type ServedDirectory = Pick<
   | 'compare'
   | 'compareVirtual'
   | 'accessRules'
+  | 'deletedEntries'
   | 'descriptions'
   | 'feed'
   | 'findDeleted'
@@ -68,6 +69,7 @@ export type ServedDirectory = Pick<
   | 'settings'
   | 'suffixes'
   | 'treeGeneration'
+  | 'valueFilter'
   | 'versionOf'
 > & { readonly store: Pick<Partition['store'], 'holdWrites'> } & {
   [Write in 'add' | 'modify' | 'rename' | 'delete']: (
@@ -191,7 +193,7 @@ function createTally(partition: Partition, config: Config, log: Logger): SearchT
 }
 
 function createSelections(schema: Schema, { groups }: Config): Selections {
-  return new Selections(schema, groups.memberOf === 'all');
+  return new Selections(schema, groups.memberOf);
 }
 
 /**

@@ -297,8 +297,8 @@ export const settings = {
     help: 'Groups in groups count for `memberOf`: what it has, what filters and compares find by it. `false`: an entry has the groups alone that name it themselves, or whose URLs find it (docs/groups.md).',
   },
   'groups.memberOf': {
-    ...choice(['named', 'all'], 'named', 'at once'),
-    help: 'When `memberOf` is returned: to who names it, or also to who asks for all user attributes.',
+    ...choice(['named', 'operational', 'all'], 'operational', 'at once'),
+    help: 'When `memberOf` is returned: to who names it; also to who asks for all operational attributes (`+`), as slapd does; or besides to who asks for all user attributes.',
   },
 
   'indexes.auto': {

@@ -2,6 +2,7 @@ import { LdapError } from '../../ldap/ldap-error.js';
 import type { Filter } from '../../ldap/ldap-types.js';
 import { decodeAssertion } from '../../protocol/controls/assertion.js';
 import { decodeEffectiveRights, type EffectiveRightsRequest } from '../../protocol/controls/effective-rights.js';
+import { decodeMatchedValues } from '../../protocol/controls/matched-values.js';
 import { expectNoValue } from '../../protocol/controls/no-value.js';
 import { decodePagedResults, type PagedResults } from '../../protocol/controls/paged-results.js';
 import { decodePersistentSearch, type PersistentSearch } from '../../protocol/controls/persistent-search.js';
@@ -21,6 +22,14 @@ export interface RequestControls {
   readonly manageDsaIT: boolean;
   /** Whether a delete deletes the entries below, too (draft-armijo-ldap-treedelete-02). */
   readonly treeDelete: boolean;
+  /** The filter that values have to match to be returned (RFC 3876). */
+  readonly matchedValues: Filter | undefined;
+  /** Whether a search finds subentries alone, or all but subentries (RFC 3672 §3). */
+  readonly subentries: boolean | undefined;
+  /** Whether a search sends no references. */
+  readonly domainScope: boolean;
+  /** Whether a search finds deleted entries, too. */
+  readonly showDeleted: { readonly isCritical: boolean } | undefined;
   /** Paged results (RFC 2696). */
   readonly paged: PagedResults | undefined;
   /** Server-side sort (RFC 2891). */
@@ -61,6 +70,10 @@ export interface RequestControls {
 export const NO_CONTROLS: RequestControls = {
   manageDsaIT: false,
   treeDelete: false,
+  matchedValues: undefined,
+  subentries: undefined,
+  domainScope: false,
+  showDeleted: undefined,
   paged: undefined,
   sort: undefined,
   virtualList: undefined,
@@ -124,6 +137,10 @@ function valued<K extends keyof RequestControls>(
 /** The keys are supportedControl in the root DSE. */
 const CONTROLS = new Map<string, ControlType>([
   [ControlOid.manageDsaIT, flag(DATA_OPERATIONS, 'manageDsaIT', 'ManageDsaIT')],
+  [ControlOid.matchedValues, valued(['search'], 'matchedValues', decodeMatchedValues)],
+  [ControlOid.subentries, valued(['search'], 'subentries', decodeSubentries)],
+  [ControlOid.domainScope, flag(['search'], 'domainScope', 'domain scope')],
+  [ControlOid.showDeleted, valued(['search'], 'showDeleted', (_, isCritical) => ({ isCritical }))],
   [ControlOid.treeDelete, flag(['delete'], 'treeDelete', 'tree delete')],
   [ControlOid.pagedResults, valued(['search'], 'paged', decodePagedResults)],
   [ControlOid.sortRequest, valued(['search'], 'sort', decodeSort)],
@@ -176,6 +193,12 @@ export function readControls(op: Request['op'], controls: readonly Control[]): R
 
 function decodeSort(value: Buffer | undefined, isCritical: boolean): RequestControls['sort'] {
   return { keys: decodeSortRequest(value), isCritical };
+}
+
+/** Decodes a BOOLEAN. */
+function decodeSubentries(value: Buffer | undefined): boolean {
+  if (value?.length === 3 && value[0] === 1 && value[1] === 1) return value[2] !== 0;
+  throw new LdapError('protocolError', 'the subentries control has no BOOLEAN');
 }
 
 function decodeAsOf(value: Buffer | undefined): number {

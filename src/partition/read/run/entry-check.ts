@@ -28,6 +28,7 @@ import {
 import { seenRow } from '../../model/viewer.js';
 import { isWhole, wideAttributes } from '../../model/wide.js';
 import { dnOf, isOfClass, parentIdOffset } from '../../tree/master-row.js';
+import { isSubentry } from '../../tree/specials.js';
 import type { TreeContext } from '../../tree/tree-context.js';
 import { type CompiledFilter, evaluate, type Term, TRUE, type Tri, UNDEFINED } from '../filter/compiled-filter.js';
 import { type AttributeSelection, lookLimitError } from '../search-params.js';
@@ -94,6 +95,7 @@ function checkScope(search: SearchRun, entry: ExaminedEntry, parent: Node | unde
     : areas.isFirstToContain(search.areaIndex, id, parent);
   if (!isInArea) return;
   if (excludedClasses && isOfClass(context, storedRow, excludedClasses.aliases, excludedClasses.referrals)) return;
+  if (search.findsSubentries !== undefined && isSubentry(context, storedRow) !== search.findsSubentries) return;
   const { sightOf } = params.viewer;
   const sight = sightOf?.({ id, parent, row: storedRow });
   if (sightOf) {

@@ -60,6 +60,7 @@ export interface PreparedSearch {
   readonly inputs: FilterInputs;
   readonly chains: Chains | undefined;
   readonly base: Base;
+  readonly hasSubentries: boolean;
   /** The index plan, if planning began before the base was found. */
   readonly earlyPlan: Promise<IndexPlan | undefined> | undefined;
 }

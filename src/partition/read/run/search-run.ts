@@ -62,6 +62,8 @@ export class SearchRun {
   reader: Reader;
   /** Index in `areas` of the area that is being searched. */
   areaIndex = 0;
+  /** Whether the entries of the result are subentries; undefined: they may be. */
+  readonly findsSubentries: boolean | undefined;
   /** Classes whose entries are not returned: aliases when they are followed, referrals when references are returned. */
   excludedClasses: { readonly aliases: boolean; readonly referrals: boolean } | undefined;
   /** Set by paged searches over several index keys: returns true for the one key that returns the entry. */
@@ -80,13 +82,15 @@ export class SearchRun {
     context: SearchContext,
     params: SearchParams,
     sink: SearchSink,
-    { filter, inputs, chains, base }: PreparedSearch,
+    { filter, inputs, chains, base, hasSubentries }: PreparedSearch,
   ) {
     this.context = context;
     this.params = params;
     this.filter = filter;
     this.inputs = inputs;
     this.chains = chains;
+    if (params.subentries === 'only' || hasSubentries)
+      this.findsSubentries = params.subentries && params.subentries === 'only';
     this.areas = new Areas({ node: base.node, row: base.row, scope: params.scope });
     this.output = new SearchOutput(context, params, sink, this.areas);
     this.reader = context.store;

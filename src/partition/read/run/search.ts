@@ -111,6 +111,7 @@ function prepare(
           inputs,
           chains,
           base,
+          hasSubentries: specials.hasSubentries,
           earlyPlan,
         })),
       ),
