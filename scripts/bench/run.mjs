@@ -20,6 +20,7 @@ const USAGE = `npm run bench -- [options], or
 npm run bench -- scale [options]   how cost grows with the number of entries
 npm run bench -- access [options]  what access rules cost
 npm run bench -- groups [options]  what groups cost
+npm run bench -- tree [options]    how long a tree delete takes, and others meanwhile
 npm run bench -- binds [options]   how long a bind takes that fails
 npm run bench -- fairness [options] how long a search waits beside requests at their largest
 npm run bench -- logs [options]    what the access log and scrapes of /metrics cost
@@ -82,6 +83,7 @@ const programs = {
   scale: './scale.mjs',
   access: './access.mjs',
   groups: './groups.mjs',
+  tree: './tree.mjs',
   binds: './binds.mjs',
   fairness: './fairness.mjs',
   logs: './logs.mjs',
