@@ -109,6 +109,18 @@ for (const engine of ENGINES) {
       expect(value!.length).to.equal(100_000);
     });
 
+    near('a group that is restored alone has no member, and gets it back with the member', async () => {
+      const { id } = await fixture.read(`cn=in,${STAFF}`);
+      const [people, staff, bob] = [PEOPLE, STAFF, `cn=bob,${STAFF}`].map((dn) => fixture.read(dn));
+      const ids = [(await people!).id, (await staff!).id, id, (await bob!).id];
+      await deleteTree(PEOPLE);
+      for (const one of ids.slice(0, 3)) await fixture.partition.restore(one, SYSTEM);
+      expect(await fixture.values(`cn=in,${STAFF}`, 'member')).to.deep.equal(['']);
+      await fixture.partition.restore(ids[3]!, SYSTEM);
+      await fixture.partition.settleReferences();
+      expect(await fixture.values(`cn=in,${STAFF}`, 'member')).to.deep.equal([`cn=bob,${STAFF}`]);
+    });
+
     near('of many entries no reader sees one after the answer, and a restart goes on', async () => {
       await addMany();
       const { commit } = fixture.store;
@@ -131,10 +143,11 @@ for (const engine of ENGINES) {
 
     near('values of the entries are free, and the deleted entries are told once all are deleted', async () => {
       await fixture.partition.addUnique({ attributes: ['mail'] });
+      await fixture.partition.finishUnique();
       await addMany();
-      const { id } = await fixture.read(`uid=u${MANY - 1},${STAFF}`);
+      const { id } = await fixture.read(`uid=u999,${STAFF}`);
       await deleteTree(PEOPLE);
-      await fixture.person('new', SUFFIX, { mail: `u${MANY - 1}@x` });
+      await fixture.person('new', SUFFIX, { mail: 'u999@x' });
       expect(await fixture.partition.readById(id)).to.equal(undefined);
       const ids: string[] = [];
       for await (const { id: one } of fixture.partition.deletedEntries()) ids.push(uuidText(one));
