@@ -1,10 +1,11 @@
 import { type Command, Option } from 'commander';
 import type { Scope } from '../../ldap/ldap-types.js';
 import { UNLIMITED_SEARCH } from '../../partition/index.js';
-import type { Explanation } from '../../partition/read/search-params.js';
+import { resolveKeys, SortOrder } from '../../partition/read/order/sort-order.js';
+import type { Explanation, SearchParams } from '../../partition/read/search-params.js';
 import { formatNumber, UsageError } from '../exit.js';
 import { parseFilterArgument, unknownAttributes } from '../filter.js';
-import { parseDnArgument, withDirectory } from '../open-directory.js';
+import { type OpenDirectory, parseDnArgument, withDirectory } from '../open-directory.js';
 import { directoryCommand, resolveSettings } from '../options.js';
 
 const EXAMPLES = `
@@ -17,6 +18,9 @@ Examples:
 
   One level below an entry:
     rowan explain --data data --base ou=people,dc=example,dc=com --scope one '(title=*engineer*)'
+
+  Does an index have the order of a sorted search (keys as of ldapsearch -E sss=)?
+    rowan explain --data data --sort sn '(objectClass=person)'
 `;
 
 const PLANS: Readonly<Record<string, string>> = {
@@ -42,8 +46,29 @@ function formatExplanation(explanation: Explanation, notes: readonly string[]): 
   return `${lines.join('\n')}\n`;
 }
 
+/** Describes how the entries would be sorted. The keys are those of `ldapsearch -E sss=`. */
+async function explainSort({ partition, schema }: OpenDirectory, params: SearchParams, text: string): Promise<string> {
+  const named = text.split('/').map((key) => {
+    const [attribute, rule] = key.replace(/^-/, '').split(':') as [string, string?];
+    return { attribute, rule, isReverse: key.startsWith('-') };
+  });
+  const keys = resolveKeys(schema, named);
+  if ('result' in keys) return `sort        not possible by ${keys.attribute}: ${keys.result}\n`;
+  const walk = new SortOrder(schema, partition.descriptions, keys);
+  const noSink = { entry: () => undefined, reference: () => undefined };
+  const { entries } = await partition.search({ ...params, walk, pageSize: 1 }, noSink);
+  const type = walk.indexedType;
+  if (entries > 0)
+    return `sort        the first entries come from the index of ${type!.name}; all, when more are sent\n`;
+  const hasIndex = !type || partition.indexes().some(({ attribute }) => attribute === type.name);
+  const advice = hasIndex ? '' : `advice      rowan index add ${type.name}\n`;
+  const reason = type ? '' : ': no index has this order';
+  return `sort        all entries are collected and sorted${reason}\n${advice}`;
+}
+
 interface ExplainOptions {
   readonly base?: string;
+  readonly sort?: string;
   readonly scope: Scope;
 }
 
@@ -62,18 +87,17 @@ export function addExplain(program: Command): void {
         .choices(['base', 'one', 'sub', 'subordinate'])
         .default('sub'),
     )
+    .option('--sort <keys>', 'keys of a sorted search, such as sn/-givenName')
     .action((filter: string, options: ExplainOptions, command: Command) => {
       const parsedFilter = parseFilterArgument(filter);
-      return withDirectory(resolveSettings(command), { readOnly: true }, async ({ partition, schema }) => {
+      return withDirectory(resolveSettings(command), { readOnly: true }, async (directory) => {
+        const { partition, schema } = directory;
         const base = parseDnArgument(schema, options.base ?? requireOnlySuffix(partition.settings.suffixes));
         const { scope } = options;
-        const explanation = await partition.explain({
-          ...UNLIMITED_SEARCH,
-          base,
-          scope,
-          filter: parsedFilter,
-        });
+        const params = { ...UNLIMITED_SEARCH, base, scope, filter: parsedFilter };
+        const explanation = await partition.explain(params);
         process.stdout.write(formatExplanation(explanation, unknownAttributes(parsedFilter, schema)));
+        if (options.sort !== undefined) process.stdout.write(await explainSort(directory, params, options.sort));
       });
     });
 }

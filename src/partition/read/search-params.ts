@@ -30,6 +30,8 @@ export interface SearchParams {
    * or none. The outcome does not tell whether all were.
    */
   readonly walk?: IndexWalk | undefined;
+  /** With `walk`: receives the ids of all entries, in order, if indexes alone tell them. No entry is then passed on. */
+  readonly takeIds?: ((ids: Buffer) => void) | undefined;
   /** Ids of the only entries that are examined, in this order. Referrals then are not looked for. */
   readonly candidates?: Buffer | undefined;
   /** Whether the search throws `LongWork` instead of reading a long entry, unless it has returned an entry. */

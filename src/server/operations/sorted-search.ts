@@ -3,7 +3,7 @@ import { LdapError, ResultCode, type ResultName } from '../../ldap/ldap-error.js
 import type { Maybe } from '../../partition/index.js';
 import { resolveKeys, SortOrder } from '../../partition/read/order/sort-order.js';
 import { Sorter, type SorterOptions } from '../../partition/read/order/sorter.js';
-import type { Spill } from '../../partition/read/order/spill.js';
+import { Spill } from '../../partition/read/order/spill.js';
 import { IdSet } from '../../partition/read/plan/id-set.js';
 import { type SearchOutcome, type SearchParams, sizeLimitError } from '../../partition/read/search-params.js';
 import type { Hit, SearchSink } from '../../partition/read/sink.js';
@@ -26,7 +26,7 @@ export function isSorted(controls: RequestControls): boolean {
   const { sort, virtualList, sync, persistentSearch, asOf, showDeleted } = controls;
   if (!sort && !virtualList) return false;
   if (!sync && !persistentSearch && asOf === undefined && !showDeleted) return true;
-  if (!sort?.isCritical) return false;
+  if (!virtualList && !sort?.isCritical) return false;
   const problem = 'a search of changes, of the past, or of deleted entries is not sorted';
   throw new LdapError('unavailableCriticalExtension', problem);
 }
@@ -206,11 +206,8 @@ class SortedSearch {
     const leavesOut = (record: string, id: Buffer): boolean => record <= lastRecord || sentIds.has(id, 0);
     const references = isWalk ? NO_SINK : this.#sink;
     const collect = () => this.#collect(limit, leavesOut, references);
-    return { list: this.#newList(collect), isPageFull: walked !== false && walked.resume !== undefined };
-  }
-
-  #newList(collect: OrderedList['collect'], state?: readonly unknown[]): OrderedList {
-    return { owner: this.#context.session.key, collect, ...(state && { state }) };
+    const list = { owner: this.#context.session.key, collect };
+    return { list, isPageFull: walked !== false && walked.resume !== undefined };
   }
 
   /** Sends the entries `[start, end)` of a list, as far as they still match. */
@@ -236,6 +233,19 @@ class SortedSearch {
     } finally {
       await sorter.close();
     }
+  }
+
+  /** Returns the ids of all entries in order: from indexes, if these tell them. */
+  async #collectAll(): Promise<Spill> {
+    let told: Buffer | undefined;
+    const takeIds = (ids: Buffer): void => {
+      told = ids;
+    };
+    await this.#search({ ...this.#params, walk: this.#order, takeIds }, NO_SINK);
+    if (!told) return this.#collect(Number.POSITIVE_INFINITY, () => false, this.#sink);
+    const ids = new Spill(this.#context.services.orderedLists.room);
+    await ids.append(told);
+    return ids;
   }
 
   async #search(params: SearchParams, sink: SearchSink): Promise<SearchOutcome> {
@@ -271,8 +281,7 @@ class SortedSearch {
     const state = [(await services.partition.feed.latest()).number, session.rights];
     const kept = services.orderedLists.find(key);
     const isCurrent = kept?.state?.every((item, i) => item === state[i]);
-    const collect = () => this.#collect(Number.POSITIVE_INFINITY, () => false, this.#sink);
-    const list = isCurrent ? kept! : this.#newList(collect, state);
+    const list = isCurrent ? kept! : { owner: session.key, state, collect: () => this.#collectAll() };
     services.orderedLists.keep(key, list);
     return services.orderedLists.idsOf(list);
   }
@@ -286,7 +295,7 @@ class SortedSearch {
     const count = ids.length / ID_BYTES;
     const { offset, contentCount } = target;
     if (offset === 1) return Math.min(1, count);
-    if (offset === contentCount) return count;
+    if (offset !== 0 && offset === contentCount) return count;
     const isOtherCount = contentCount !== 0 && contentCount !== count;
     if (offset === 0 || offset > (isOtherCount ? contentCount : count)) return 'offsetRangeError';
     return isOtherCount ? Math.max(1, Math.floor((count * offset) / contentCount)) : offset;

@@ -1,6 +1,6 @@
 import type { ResultName } from '../../../ldap/ldap-error.js';
 import type { Schema } from '../../../schema/schema.js';
-import type { AttributeDescription, MatchingRule } from '../../../schema/schema-types.js';
+import type { AttributeDescription, AttributeType, MatchingRule } from '../../../schema/schema-types.js';
 import { isComputed } from '../../model/computed.js';
 import type { DescriptionTable, StoredDescription } from '../../model/descriptions.js';
 import { EntryReader } from '../../model/entry-reader.js';
@@ -92,13 +92,19 @@ export class SortOrder implements IndexWalk {
     return norm && keyText(cutNorm(norm), isReverse);
   }
 
-  /** An index is in byte order of normal forms, which is that of values only if no form may begin with another one. */
-  indexIn(indexes: IndexSet): Index | undefined {
-    const { description, rule, isReverse } = this.keys[0]!;
+  /**
+   * The type whose index has the order; undefined if none can have it. An index is in the byte order of normal forms,
+   * which is that of values only if no form may contain the zero byte that ends a form.
+   */
+  get indexedType(): AttributeType | undefined {
+    const [{ description, rule, isReverse }, ...more] = this.keys as [SortKey, ...SortKey[]];
     const { type, options } = description;
-    const isPlain = this.keys.length === 1 && !isReverse && options.length === 0 && type.subtypes.length === 1;
-    if (!isPlain || type.syntax.binary || rule.normalize !== type.equality?.normalize) return undefined;
-    const index = indexes.ofType(type);
+    const isPlain = more.length === 0 && !isReverse && options.length === 0 && type.subtypes.length === 1;
+    return isPlain && !type.syntax.binary && rule.normalize === type.equality?.normalize ? type : undefined;
+  }
+
+  indexIn(indexes: IndexSet): Index | undefined {
+    const index = this.indexedType && indexes.ofType(this.indexedType);
     return index?.isReady ? index : undefined;
   }
 

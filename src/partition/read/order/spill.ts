@@ -14,36 +14,46 @@ export interface SpillRoom {
   readonly maxBytes: number;
 }
 
-/** Bytes that are appended, and read again: few in memory, more in a temporary file. */
+/** Bytes that are appended, and then read: few in memory, more in a temporary file. */
 export class Spill {
   length = 0;
   readonly #room: SpillRoom;
-  #memory: Buffer = EMPTY;
+  /** The bytes that are not in the file. */
+  #parts: Buffer[] = [];
+  #partsLength = 0;
   /** A file without a name, which ends with the process at the latest. */
   #file: FileHandle | undefined;
   #fileBytes = 0;
+  #written: Promise<void> | undefined;
   #isClosed = false;
 
   constructor(room: SpillRoom) {
     this.#room = room;
   }
 
-  /** Throws `adminLimitExceeded` if there is no room. */
+  /** Takes the bytes over. Throws `adminLimitExceeded` if there is no room. */
   async append(bytes: Buffer): Promise<void> {
-    const all = Buffer.concat([this.#memory, bytes]);
-    if (!this.#file && all.length <= MEMORY_BYTES) this.#memory = all;
-    else await this.#write(all);
+    this.#parts.push(bytes);
+    this.#partsLength += bytes.length;
     this.length += bytes.length;
+    if (this.#partsLength > MEMORY_BYTES) await this.#write();
   }
 
-  async #write(bytes: Buffer): Promise<void> {
+  #write(): Promise<void> {
+    const bytes = Buffer.concat(this.#parts);
+    this.#parts = [];
+    this.#partsLength = 0;
+    this.#written = this.#writeBytes(bytes);
+    return this.#written;
+  }
+
+  async #writeBytes(bytes: Buffer): Promise<void> {
     const room = this.#room;
     try {
       if (room.usedBytes + bytes.length > room.maxBytes) throw new Error('limits.sortBytes is reached');
       this.#file ??= await openNameless();
       room.usedBytes += bytes.length;
       this.#fileBytes += bytes.length;
-      this.#memory = EMPTY;
       await this.#file.appendFile(bytes);
     } catch (cause) {
       const problem =
@@ -56,7 +66,10 @@ export class Spill {
   async read(start: number, end: number): Promise<Buffer> {
     if (this.#isClosed)
       throw new LdapError('unwillingToPerform', 'the order of the entries is no longer kept; search again');
-    if (!this.#file) return this.#memory.subarray(start, end);
+    if (this.#file && this.#partsLength > 0) void this.#write();
+    await this.#written;
+    if (this.#parts.length > 1) this.#parts = [Buffer.concat(this.#parts)];
+    if (!this.#file) return (this.#parts[0] ?? EMPTY).subarray(start, end);
     const bytes = Buffer.allocUnsafe(Math.max(0, Math.min(end, this.length) - start));
     const { bytesRead } = await this.#file.read(bytes, 0, bytes.length, start);
     return bytes.subarray(0, bytesRead);
@@ -66,8 +79,8 @@ export class Spill {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#memory = EMPTY;
     this.#room.usedBytes -= this.#fileBytes;
+    this.#parts = [];
     await this.#file?.close();
   }
 }

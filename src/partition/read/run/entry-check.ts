@@ -90,9 +90,10 @@ function checkScope(search: SearchRun, entry: ExaminedEntry, parent: Node | unde
   const { id, storedRow } = entry;
   if (!parent || search.isPageFull) return;
   const { areas } = search;
-  const isInArea = params.candidates
-    ? areas.hasEarlier(areas.length, id, parent)
-    : areas.isFirstToContain(search.areaIndex, id, parent);
+  const isInArea =
+    params.candidates && areas.length > 1
+      ? areas.hasEarlier(areas.length, id, parent)
+      : areas.isFirstToContain(search.areaIndex, id, parent);
   if (!isInArea) return;
   if (excludedClasses && isOfClass(context, storedRow, excludedClasses.aliases, excludedClasses.referrals)) return;
   if (search.findsSubentries !== undefined && isSubentry(context, storedRow) !== search.findsSubentries) return;
