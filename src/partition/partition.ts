@@ -5,6 +5,7 @@ import type { Dn } from '../schema/schema-types.js';
 import type { CellName, Maybe, Store } from '../store/contract.js';
 import { chain, isPromise } from '../store/maybe.js';
 import { EMPTY, packRow, unpackRow } from '../store/row.js';
+import { TrialStore } from '../store/trial.js';
 import { type LoadOptions, load } from './bulk/load.js';
 import type { Directory } from './directory.js';
 import { ChangeFeed } from './feed/change-feed.js';
@@ -98,6 +99,7 @@ import { modify, requireModifyAllowed } from './write/modify.js';
 import { NumberPools } from './write/number-pools.js';
 import { type RenameTarget, rename } from './write/rename.js';
 import { RULES } from './write/rules/index.js';
+import { runTransaction } from './write/transaction.js';
 
 export interface PartitionOptions {
   /** Returns the time in milliseconds since 1970. Default: `Date.now`. */
@@ -106,6 +108,8 @@ export interface PartitionOptions {
   readonly process?: number;
   /** Whether the partition must not write. */
   readonly readOnly?: boolean;
+  /** For a trial directory: the directory below, whose caches and clock are shared. */
+  readonly base?: WriteContext;
 }
 
 /** An entry that was found by its DN. */
@@ -162,20 +166,21 @@ export class Partition implements Directory {
 
   /** Opens the directory in `store`. Throws `StoreError` `format` if there is none. */
   static async open(store: Store, schema: Schema, options: PartitionOptions = {}): Promise<Partition> {
-    const descriptions = new DescriptionTable(schema, store.rowLayout);
+    const { base } = options;
+    const descriptions = base?.descriptions ?? new DescriptionTable(schema, store.rowLayout);
     const nodes = new NodeCache(store);
     const shared = new SharedState(store, schema, () => nodes.clear());
     await shared.fresh();
-    const csn = new CsnClock(await latestCsn(store), options.now, options.process);
+    const csn = base?.csn ?? new CsnClock(await latestCsn(store), options.now, options.process);
     const compiler = new FilterCompiler(schema, descriptions, { descriptions, shared });
     const context: SearchContext & WriteContext = {
       store,
       schema,
-      outage: new Outage(() => store.get(META_TABLE.name, SHARED_KEY)),
+      outage: base?.outage ?? new Outage(() => store.get(META_TABLE.name, SHARED_KEY)),
       descriptions,
       reader: new EntryReader(descriptions),
       nodes,
-      ids: new EntryIds(),
+      ids: base?.ids ?? new EntryIds(),
       shared,
       csn,
       compiler,
@@ -187,7 +192,7 @@ export class Partition implements Directory {
       membershipsOf: (member, viewer, use, directOnly) => membershipsOf(context, member, viewer, use, directOnly),
       rules: RULES,
       locks: new KeyedLock(),
-      hasStates: await hasStates(store, options.readOnly ?? false),
+      hasStates: base?.hasStates ?? (await hasStates(store, options.readOnly ?? false)),
       fits: draftMatcher(compiler),
       numbers: new NumberPools(),
       references: new ReferenceKeeper(() => context),
@@ -480,6 +485,20 @@ export class Partition implements Directory {
 
   async delete(dn: Dn, actor: Actor, options?: WriteOptions): Promise<void> {
     return this.#translate((options?.tree ? removeTree : remove)(this.context, dn, actor, options ?? {}));
+  }
+
+  /**
+   * Runs `work` on a trial directory, which sees its own writes, and commits all its writes as one plan. Nothing is
+   * changed if `work` rejects. `work` runs again, on a new trial directory, if others have changed what it depends on.
+   */
+  async transaction<T>(work: (trial: Partition) => Promise<T>): Promise<T> {
+    const openTrial = (store: Store) => Partition.open(store, this.schema, { base: this.context });
+    return this.#translate(runTransaction(this.context, openTrial, work));
+  }
+
+  /** Whether this is the trial directory of a transaction. */
+  get isTrial(): boolean {
+    return this.store instanceof TrialStore;
   }
 
   async load(

@@ -60,14 +60,12 @@ export function writeResult(
 
 /** Appends the Notice of Disconnection (RFC 4511 §4.4.1), the last message on a connection. */
 export function writeDisconnection(writer: Writer, code: number, message: string): void {
-  const response: OtherResponse = {
-    op: 'extendedResponse',
-    code,
-    matchedDN: '',
-    message,
-    oid: NOTICE_OF_DISCONNECTION,
-  };
-  encodeResponse(writer, { id: 0, response });
+  writeNotice(writer, NOTICE_OF_DISCONNECTION, code, message);
+}
+
+/** Appends an unsolicited notification (RFC 4511 §4.4). */
+export function writeNotice(writer: Writer, oid: string, code: number, message: string, value?: Buffer): void {
+  encodeResponse(writer, { id: 0, response: { op: 'extendedResponse', code, matchedDN: '', message, oid, value } });
 }
 
 function endMessage(writer: Writer, message: number, controls?: readonly Control[]): void {
@@ -122,8 +120,8 @@ export function encodeAttribute(writer: Writer, { type, values }: PartialAttribu
 }
 
 /** Writes `controls [0]` (RFC 4511 §4.1.11). */
-export function encodeControls(writer: Writer, controls: readonly Control[]): void {
-  const element = writer.begin(CONTROLS);
+export function encodeControls(writer: Writer, controls: readonly Control[], tag = CONTROLS): void {
+  const element = writer.begin(tag);
   for (const { oid, critical, value } of controls) {
     const control = writer.begin(SEQUENCE);
     writer.text(OCTET_STRING, oid);

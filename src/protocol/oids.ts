@@ -65,6 +65,8 @@ export const ControlOid = {
   openLdapNoOp: '1.3.6.1.4.1.4203.666.5.2',
   /** draft-zeilenga-ldap-relax-03. */
   relax: '1.3.6.1.4.1.4203.666.5.12',
+  /** RFC 5805 §2.2. */
+  transaction: '1.3.6.1.1.21.2',
   /** The search is of the directory as it was at a moment (docs/formats/as-of.md). */
   asOf: `${ROWAN_ARC}.4.1`,
 } as const;
@@ -79,6 +81,10 @@ export const ExtendedOid = {
   passwordModify: '1.3.6.1.4.1.4203.1.11.1',
   /** RFC 3909. */
   cancel: '1.3.6.1.1.8',
+  /** RFC 5805 §2.1. */
+  startTransaction: '1.3.6.1.1.21.1',
+  /** RFC 5805 §2.3. */
+  endTransaction: '1.3.6.1.1.21.3',
   /** Manages application passwords; an operation of Rowan (docs/server.md). */
   applicationPasswords: `${ROWAN_ARC}.3.1`,
   /** Sends the changes of the directory to a replica (docs/formats/replication.md). */
@@ -93,6 +99,9 @@ export const ExtendedOid = {
 
 /** responseName of the unsolicited Notice of Disconnection (RFC 4511 §4.4.1). */
 export const NOTICE_OF_DISCONNECTION = '1.3.6.1.4.1.1466.20036';
+
+/** responseName of the unsolicited Aborted Transaction Notice (RFC 5805 §2.4). */
+export const ABORTED_TRANSACTION = '1.3.6.1.1.21.4';
 
 /** responseName of the intermediate Sync Info message (RFC 4533 §2.5). */
 export const SYNC_INFO = '1.3.6.1.4.1.4203.1.9.1.4';

@@ -30,11 +30,13 @@ export class TrialStore implements Store {
   readonly #suffixBytes: ReadonlyMap<string, number>;
   /** Rows that are read from the overlay: rows that a plan has named, including those that it has deleted. */
   readonly #overlayRows = new Set<string>();
+  /** Called with each plan that was committed, as the writer has made it. */
+  onCommitted: ((plan: Plan) => void) | undefined;
   /** Tables with rows in the overlay, each with its number of rows in `#overlayRows`. */
   readonly #changedTables = new Map<string, number>();
 
   private constructor(base: Store, overlay: Store, suffixBytes: ReadonlyMap<string, number>) {
-    this.supports = { ...base.supports, snapshot: false };
+    this.supports = { ...base.supports, snapshot: false, durable: false };
     this.#base = base;
     this.#overlay = overlay;
     this.#suffixBytes = suffixBytes;
@@ -134,6 +136,7 @@ export class TrialStore implements Store {
   async commit(plan: Plan): Promise<void> {
     const { steps } = await this.#copyRows(plan);
     if (steps.length > 0) await this.#overlay.commit({ steps, decisive: 0 });
+    this.onCommitted?.(plan);
   }
 
   async ingest(tables: readonly LoadTable[], plan: Plan): Promise<void> {

@@ -81,6 +81,21 @@ describe('clients: UnboundID', () => {
     expect(told).to.match(/Warning Type: +grace logins remaining\n# +Warning Value: +1\n/);
   });
 
+  it('ldapmodify --useTransaction changes all or nothing', async () => {
+    const modify = (dn: string, type: string, value: string): string =>
+      `dn: ${dn}\nchangetype: modify\nreplace: ${type}\n${type}: ${value}\n\n`;
+    const { port, hostname } = new URL(server.url);
+    const change = (input: string) =>
+      unboundId('ldapmodify', ['-h', hostname, '-p', port, '-D', ADMIN, '-w', PASSWORD, '--useTransaction'], input);
+    const wrong = await change(modify(ANN, 'title', 'first') + modify(ADA, 'noSuchThing', 'x'));
+    expect(wrong.stderr).to.match(/Result Code: +17 .*Failed Operation Message ID: +\d+/s);
+    expect(await does('ldapsearch', [...ofEntry(ANN), 'title'])).to.not.include('title: first');
+    const right = await change(modify(ANN, 'title', 'second') + modify(ADA, 'title', 'third'));
+    expect([right.code, right.stderr.trim()]).to.deep.equal([0, '']);
+    expect(await does('ldapsearch', [...ofEntry(ANN), 'title'])).to.include('title: second');
+    expect(await does('ldapsearch', [...ofEntry(ADA), 'title'])).to.include('title: third');
+  });
+
   it('ldapdelete', async () => {
     await does('ldapdelete', [ANN]);
     expect(await does('ldapsearch', ['-b', PEOPLE, '(uid=ann)'])).to.match(/Entries Returned: +0/);

@@ -121,6 +121,14 @@ describe('replica: a second machine', () => {
     elsewhere.close();
   });
 
+  it('refuses to begin a transaction', async () => {
+    const { final } = await atSecond.request({ op: 'extended', oid: ExtendedOid.startTransaction, value: undefined });
+    expect([final.code, final.message]).to.deep.equal([
+      53,
+      'this server is a replica; begin the transaction at its primary',
+    ]);
+  });
+
   it('refuses commands that would change it', async () => {
     const history = await rowanDoes(['history', personDn('guessed'), '--format', 'json', '--data', second.data]);
     const { number } = JSON.parse(history.trim().split('\n').at(-1)!) as { number: number };

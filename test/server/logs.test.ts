@@ -9,6 +9,7 @@ import { contextTag, OCTET_STRING } from '../../src/protocol/tags.js';
 import type { SettingValues } from '../../src/server/settings/index.js';
 import { run } from '../cli/rowan.js';
 import { encodeApplicationPasswords, encodeCancel, encodePasswordModify } from '../protocol/client-values.js';
+import { ClientTransaction } from './client-transaction.js';
 import { ADMIN, attributes, CHEAP, PEOPLE, personAttributes, personDn, start } from './directory.js';
 import { RawClient, simpleBind } from './raw-client.js';
 
@@ -294,6 +295,39 @@ describe('server: logs', () => {
     ]);
     expect(entries[0]!.attributes.get('uidNumber')!.map(String)).to.deep.equal(['7002']);
     expect(log).to.include(`# dn: ${dn}\n# changetype: modify\n\n`);
+  });
+
+  it('a transaction is the records of its operations when it has ended, and none without that', async () => {
+    const description = (text: string) => attributes({ description: text })[0]!;
+    const log = await logOf(folder, 'auditLog.output', async (client) => {
+      await client.bind(ADMIN.dn, ADMIN.password);
+      const aborted = await ClientTransaction.begin(client);
+      await aborted.add({ op: 'delete', dn: personDn('p1') });
+      await aborted.end(false);
+      const transaction = await ClientTransaction.begin(client);
+      const changes = [{ operation: 'add', attribute: description('text') }] as const;
+      await transaction.add({ op: 'modify', dn: personDn('p1'), changes });
+      await transaction.add({ op: 'delete', dn: personDn('p0') });
+      await transaction.commit();
+    });
+    const records = [];
+    for await (const some of readLdif([Buffer.from(log)])) records.push(...some);
+    expect(records.map((record) => `${record.kind} ${'dn' in record && record.dn}`)).to.deep.equal([
+      `modify ${personDn('p1')}`,
+      `delete ${personDn('p0')}`,
+    ]);
+  });
+
+  it('a transaction that fails tells which entry is at fault', async () => {
+    const lines = await accessLog(async (client) => {
+      await client.bind(ADMIN.dn, ADMIN.password);
+      const transaction = await ClientTransaction.begin(client);
+      await transaction.add({ op: 'delete', dn: personDn('p0') });
+      await transaction.add({ op: 'delete', dn: personDn('nobody') });
+      expect((await transaction.end()).code).to.equal(32);
+    });
+    const end = lines.find(({ operation, err }) => operation === 'EXT' && err === 32);
+    expect(end).to.include({ target_dn: personDn('nobody') });
   });
 
   it('a refused change is comments with code and reason, if the setting says so, and has no value', async () => {

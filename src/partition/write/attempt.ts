@@ -171,7 +171,7 @@ async function handleGuardFailure(attachedSteps: AttachedSteps, largeWriter: Lar
 }
 
 /** Waits before the next attempt: for other events up to the third one, then for a random time of at most 20 ms. */
-function waitBeforeTry(tries: number): Promise<void> {
+export function waitBeforeTry(tries: number): Promise<void> {
   return new Promise((resolve) => {
     if (tries <= 3) setImmediate(resolve);
     else setTimeout(resolve, Math.random() * Math.min(tries, 20));

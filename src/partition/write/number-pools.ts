@@ -10,7 +10,7 @@ import type { SharedState } from '../tree/shared-state.js';
 
 /** Numbers that are looked up in the index at once. */
 const PROBED = 64n;
-/** Numbers that a process takes at once if a commit costs round trips. Unused ones are never assigned. */
+/** Numbers that a process takes at once if a commit costs round trips, and lasts. Unused ones are never assigned. */
 const BLOCK = 100n;
 
 export interface NumberContext {
@@ -78,7 +78,8 @@ async function fillPool(context: NumberContext, range: NumberRange, pool: Number
     const { nextNumber } = await readNumbers(store, range);
     const firstNumber = await firstFreeNumber(context, range, nextNumber);
     if (firstNumber > range.lastNumber) throw exhaustedError(range);
-    const wantedCount = store.supports.spread ? BLOCK : BigInt(Math.max(pool.waitingCount, 1));
+    const wantedCount =
+      store.supports.spread && store.supports.durable ? BLOCK : BigInt(Math.max(pool.waitingCount, 1));
     const endNumber = firstNumber + wantedCount > range.lastNumber ? range.lastNumber + 1n : firstNumber + wantedCount;
     const steps = [shared.guardStep(false), assignStep(range, nextNumber, endNumber)];
     if (await guardsHold(store.commit({ steps, decisive: 0 }))) {

@@ -166,6 +166,7 @@ export class Connection implements RequestsOwner, IntakeOwner, Sender {
   readonly #onClose = (): void => {
     this.#state = 'closed';
     this.#requests.operations.abortAll();
+    this.session.transactions.abortAll();
     this.#output.close();
     this.#intake.close();
     this.#owner.onConnectionClosed(this);

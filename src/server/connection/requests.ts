@@ -2,8 +2,9 @@ import { bufferOf } from '../../ldap/bytes.js';
 import { LdapError, ResultCode, type ResultName } from '../../ldap/ldap-error.js';
 import { chain, isPromise, LongWork, type Maybe } from '../../partition/index.js';
 import { decodeRequest } from '../../protocol/decode.js';
+import { writeNotice } from '../../protocol/encode.js';
 import type { BindRequest, Request, RequestMessage } from '../../protocol/ldap-messages.js';
-import { ExtendedOid } from '../../protocol/oids.js';
+import { ABORTED_TRANSACTION, ExtendedOid } from '../../protocol/oids.js';
 import { ProtocolError } from '../../protocol/reader.js';
 import { type EncodedRequest, encodeLongRequest, makeLongRequest } from '../long/encoded-request.js';
 import { runForwarded } from '../long/forwarded.js';
@@ -13,6 +14,7 @@ import { isUnindexed } from '../observation/observation.js';
 import { describeRequest } from '../observation/request-description.js';
 import { type AnsweredRequest, perform } from '../operations/perform.js';
 import { needsNoStore } from '../operations/search.js';
+import { enqueue } from '../operations/transaction.js';
 import type { LongResult } from '../processes/long-request.js';
 import { PrimaryNeeded } from '../processes/replica-states.js';
 import { refusalByKind } from '../request/access.js';
@@ -83,6 +85,10 @@ export class Requests {
       outstanding: this.operations,
       client: output,
       results: this.#replies,
+    };
+    this.session.transactions.onAborted = (identifier, reason) => {
+      if (owner.isClosing) return;
+      writeNotice(output.writer, ABORTED_TRANSACTION, ResultCode.unwillingToPerform, reason, Buffer.from(identifier));
     };
   }
 
@@ -183,6 +189,7 @@ export class Requests {
   /** Runs an operation here, or at the primary if this server is a replica. */
   #runWhereDue(operation: Operation, request: AnsweredRequest, message: RequestMessage): Maybe<Outcome> {
     if (request.op === 'extended' && request.oid === ExtendedOid.forward) return runForwarded(operation, request.value);
+    if (operation.controls.transaction !== undefined) return enqueue(operation, message);
     const isForPrimary = request.op === 'compare' && operation.controls.dontUseCopy;
     if (request.op !== 'bind' && !isWrite(request) && !isForPrimary) return this.#perform(operation, request);
     if (!this.services.primaryLink) return this.#run(operation, request);
@@ -343,8 +350,10 @@ export class Requests {
       description: () =>
         operation.description ?? (message && describeRequest(message.request, message.controls, schema, actingDn)),
       changeText: () =>
-        operation.changeText ??
-        (message && formatRequestChange(message.request, schema, actingDn, operation.givenNumbers)),
+        // An operation of a transaction has changed nothing yet.
+        message && operation.changeText === undefined && operation.controls.transaction === undefined
+          ? formatRequestChange(message.request, schema, actingDn, operation.givenNumbers)
+          : operation.changeText,
     });
   }
 }

@@ -46,12 +46,15 @@ import { searchFormer } from './search-former.js';
 import { searchDeleted, viewedReply } from './search-view.js';
 import { isSorted, sortedSearch } from './sorted-search.js';
 import { syncSearch } from './sync-search.js';
+import { endTransaction } from './transaction.js';
 
 export type AnsweredRequest = Exclude<Request, { op: 'unbind' | 'abandon' }>;
 
 /** Runs an operation, synchronously when possible. Throws or rejects with the error that ends the operation. */
 export function perform(context: Context, request: AnsweredRequest, reply: SearchReply): Maybe<Outcome> {
   if (request.op === 'bind') return bind(context, request);
+  if (context.controls.transaction !== undefined)
+    throw new LdapError('unwillingToPerform', 'the request is too long for a transaction; send it alone');
   return withSessionRights(context, request, () => {
     const { proxiedAuthorization: authzId } = context.controls;
     return authzId === undefined ? dispatch(context, request, reply) : performProxied(context, authzId, request, reply);
@@ -127,6 +130,7 @@ function dispatch(
     case 'modifyDN':
       return modifyDn(context, request);
     case 'extended':
+      if (request.oid === ExtendedOid.endTransaction) return endTransaction(context, request, perform);
       return extendedOperation(context, request, reply);
   }
 }

@@ -4,6 +4,7 @@ import type { GivenNumbers } from '../../partition/model/directory-types.js';
 import type { ReplyEntry } from '../entry/computed.js';
 import type { Selection } from '../entry/selection.js';
 import type { SearchReport } from '../observation/observation.js';
+import type { RequestDescription } from '../observation/request-description.js';
 import type { Services } from '../services/services.js';
 import type { RequestControls } from '../words/controls.js';
 import type { Session } from '../words/session.js';
@@ -66,6 +67,10 @@ export interface Context {
   bindFailure: string | undefined;
   /** DN of the identity that a proxied authorization control has named; '': an anonymous client. */
   proxiedDn?: string | undefined;
+  /** Set by the end of a transaction: the operation that has failed. */
+  description?: RequestDescription | undefined;
+  /** Set by the end of a transaction: the changes as LDIF records. */
+  changeText?: string | undefined;
   /** Set by a write. */
   givenNumbers: GivenNumbers | undefined;
   /**

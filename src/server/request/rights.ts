@@ -140,12 +140,13 @@ function ruleGroupsOf(
 ): Maybe<ReadonlySet<string>> {
   if (!user || version === undefined) return NO_GROUPS;
   const { key } = user;
-  const cachedNames = membershipCache.get(version, key);
+  // Versions of a trial directory mean nothing elsewhere.
+  const cachedNames = partition.isTrial ? undefined : membershipCache.get(version, key);
   if (cachedNames) return cachedNames;
   return chain(partition.groupsOf(user), (groupNames) => {
     const matchingNames = groups.map(groupName).filter((name) => groupNames.has(name));
     const names = matchingNames.length > 0 ? new Set(matchingNames) : NO_GROUPS;
-    membershipCache.set(version, key, names);
+    if (!partition.isTrial) membershipCache.set(version, key, names);
     return names;
   });
 }

@@ -16,7 +16,8 @@ const FRESH_MS = 1000;
 
 const WRITING_OPS: ReadonlySet<Request['op']> = new Set(['add', 'modify', 'modifyDN', 'delete']);
 /** Extended operations that change the directory. */
-const WRITING_OIDS: ReadonlySet<string> = new Set([ExtendedOid.passwordModify, ExtendedOid.applicationPasswords]);
+const { passwordModify, applicationPasswords, endTransaction } = ExtendedOid;
+const WRITING_OIDS: ReadonlySet<string> = new Set([passwordModify, applicationPasswords, endTransaction]);
 
 type RequestKind = Pick<Request, 'op'> & { readonly oid?: string };
 

@@ -226,6 +226,18 @@ export const settings = {
     ...integer(100, { min: 1, max: 100_000 }, 'at once'),
     help: 'Searches of one user that wait for changes (persistent search, content synchronization), in each process; more are refused with 11.',
   },
+  'limits.transactionOperations': {
+    ...integer(1000, { min: 1, max: 100_000 }, 'at once'),
+    help: 'Operations of one connection that wait for the end of their transactions (docs/server.md); another one aborts its transaction.',
+  },
+  'limits.transactionBytes': {
+    ...size(1024 ** 2, { min: 4 * 1024, max: 64 * 1024 ** 2 }, 'at once'),
+    help: 'Bytes of these requests. Those of all connections of a process together take at most a quarter of `limits.requestBytes`.',
+  },
+  'limits.transactionIdleSeconds': {
+    ...seconds(60, { min: 1, max: 3600 }, 'at once'),
+    help: 'A transaction is aborted when none of its operations has come for so long.',
+  },
   'limits.longRequests': {
     ...integer(1000, { min: 2, max: 1_000_000 }, 'at once'),
     help: 'Requests of a process at a time that would hold it for long and are done in a thread, or wait for it; one user has no more than half of them. More are answered `busy`, except to a user who has less than a sixteenth of them.',

@@ -12,6 +12,7 @@ import { decodeSessionTracking, type SessionTracking } from '../../protocol/cont
 import { decodeSortRequest, type RequestedSortKey } from '../../protocol/controls/sort.js';
 import { decodeSyncRequest, type SyncRequest } from '../../protocol/controls/sync.js';
 import { decodeVirtualList, type VirtualListRequest } from '../../protocol/controls/virtual-list.js';
+import { decodeTransactionSpecification } from '../../protocol/extended/transactions.js';
 import type { Control, Request } from '../../protocol/ldap-messages.js';
 import { ControlOid } from '../../protocol/oids.js';
 import { generalizedTimeMs } from '../../schema/time.js';
@@ -65,6 +66,8 @@ export interface RequestControls {
   readonly noOp: boolean;
   /** Whether the administrator writes times and names of authors. */
   readonly relax: boolean;
+  /** The identifier of the transaction that the operation belongs to (RFC 5805). */
+  readonly transaction: string | undefined;
 }
 
 export const NO_CONTROLS: RequestControls = {
@@ -92,6 +95,7 @@ export const NO_CONTROLS: RequestControls = {
   permissiveModify: false,
   noOp: false,
   relax: false,
+  transaction: undefined,
 };
 
 const EMPTY = Buffer.alloc(0);
@@ -149,6 +153,7 @@ const CONTROLS = new Map<string, ControlType>([
   [ControlOid.accountUsability, flag(['search'], 'accountUsability', 'account usability')],
   [ControlOid.syncRequest, valued(['search'], 'sync', decodeSyncRequest)],
   [ControlOid.persistentSearch, valued(['search'], 'persistentSearch', decodePersistentSearch)],
+  [ControlOid.transaction, valued(WRITES, 'transaction', decodeTransactionSpecification)],
   [ControlOid.asOf, valued(['search'], 'asOf', decodeAsOf)],
   [ControlOid.assertion, valued(DATA_OPERATIONS, 'assertion', decodeAssertion)],
   [ControlOid.preRead, valued(['modify', 'delete', 'modifyDN'], 'preRead', decodeReadEntry)],

@@ -3,10 +3,10 @@ import type { Control, Result } from '../../protocol/ldap-messages.js';
 
 /** The result of an operation: its LDAPResult and the other fields of the response. */
 export interface Outcome extends Result {
-  readonly controls?: readonly Control[];
+  readonly controls?: readonly Control[] | undefined;
   /** responseName of an extended operation; `value` is its responseValue. */
   readonly oid?: string;
-  readonly value?: Buffer;
+  readonly value?: Buffer | undefined;
   /** Set for an error after which the directory is changed: replicas have not acknowledged the change. */
   readonly isChanged?: boolean;
 }

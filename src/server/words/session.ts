@@ -1,5 +1,6 @@
 import type { CompiledAccess, Entitlement } from '../../access/compiled-access.js';
 import { type BoundReplica, replicaDn } from '../../replica/primary.js';
+import { OpenTransactions } from './transactions.js';
 
 /** The identity that a connection is bound as. A bind replaces the whole identity (RFC 4511 §4.2.1). */
 export type Identity =
@@ -62,6 +63,7 @@ export class Session {
   rights: SessionRights | undefined;
   /** Credentials that running changes of the session may store. The bind is valid with each of them, too. */
   readonly pendingCredentials = new Set<readonly Buffer[]>();
+  readonly transactions = new OpenTransactions();
   #lastChange: Promise<unknown> = Promise.resolve();
 
   constructor(connectionNumber = ++lastConnectionNumber) {
@@ -73,6 +75,7 @@ export class Session {
     this.previousIdentity = this.identity;
     this.identity = ANONYMOUS;
     this.replica = undefined;
+    this.transactions.abortAll();
   }
 
   /** Runs changes of the session's own credentials one at a time, each based on the result of the previous one. */

@@ -30,6 +30,7 @@ import type { Context, SearchReply } from '../../request/context.js';
 import { requireNoReset, requireOwnPassword, runPasswordChange } from '../../request/password-policy.js';
 import { requireValidBind } from '../../request/validity.js';
 import { type Outcome, SUCCESS } from '../../words/outcome.js';
+import { startTransaction } from '../transaction.js';
 import { passwordModify } from './password-modify.js';
 
 /** Dispatches an extended operation by its OID (RFC 4511 §4.12). */
@@ -49,6 +50,8 @@ export function extendedOperation(context: Context, request: ExtendedRequest, re
       return acknowledge(context, request);
     case ExtendedOid.handOn:
       return handOn(context, request);
+    case ExtendedOid.startTransaction:
+      return startTransaction(context, request);
     case ExtendedOid.cancel:
       return cancel(context, request);
     default:
@@ -57,11 +60,12 @@ export function extendedOperation(context: Context, request: ExtendedRequest, re
 }
 
 /** StartTLS (RFC 4511 §4.14). The handshake begins after the response has been sent. */
-function startTls({ id, transport, outstanding }: Context, request: ExtendedRequest): Outcome {
+function startTls({ id, session, transport, outstanding }: Context, request: ExtendedRequest): Outcome {
   if (request.value !== undefined) throw new LdapError('protocolError', 'StartTLS: the request has no value');
   if (transport.isEncrypted) throw new LdapError('operationsError', 'StartTLS: TLS is in place already');
   if (outstanding.hasOthers(id)) throw new LdapError('operationsError', 'StartTLS: other operations are outstanding');
   transport.startTls();
+  session.transactions.abortAll();
   return { ...SUCCESS, oid: ExtendedOid.startTls };
 }
 
