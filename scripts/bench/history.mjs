@@ -11,6 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { Client, Control } from 'ldapts';
 import { compileLoad, drive, makePeople } from './load.mjs';
+import { cpuSeconds } from './machine.mjs';
 import { formatRows, median } from './report.mjs';
 import { ADMIN, BASE } from './rows.mjs';
 import { Rowan } from './servers.mjs';
@@ -101,24 +102,32 @@ class Bench {
     for (const filter of ['(uid=user.77)', '(sn=Sur77)', '(l=City7)']) {
       const now = [];
       const then = [];
+      const busy = [];
       let count = 0;
       for (let turn = -1; turn < turns; turn++)
         for (const [times, controls] of [
           [now, []],
           [then, [control]],
         ]) {
+          const before = cpuSeconds(this.server.process.pid);
           const begin = performance.now();
           const { searchEntries } = await client.search(`ou=people,${BASE}`, { filter }, controls);
           count = searchEntries.length;
           // The first turn warms the server.
-          if (turn >= 0) times.push(performance.now() - begin);
+          if (turn < 0) continue;
+          times.push(performance.now() - begin);
+          if (times === then) busy.push(1000 * (cpuSeconds(this.server.process.pid) - before));
         }
-      rows.push([filter, String(count), `${median(now).toFixed(1)} ms`, `${median(then).toFixed(1)} ms`]);
+      const milliseconds = [now, then, busy].map((values) => `${median(values).toFixed(1)} ms`);
+      rows.push([filter, String(count), ...milliseconds]);
       process.stderr.write(`${rows.at(-1).join('  ')}\n`);
     }
     await client.unbind();
     await this.server.stop();
-    print([[`search, ${Math.round(done)} changes since`, 'entries', 'now', 'as of before them'], ...rows]);
+    print([
+      [`search, ${Math.round(done)} changes since`, 'entries', 'now', 'as of before them', 'processor time'],
+      ...rows,
+    ]);
   }
 
   /** Modifications whose change records are written, and such whose are left out of the plan, by the same process. */
