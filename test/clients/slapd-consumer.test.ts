@@ -19,7 +19,7 @@ import { RandomChanges, type Writer } from '../server/random-changes.js';
 import { RawClient } from '../server/raw-client.js';
 import { type RunningSlapd, startSlapd } from './slapd.js';
 
-const IN_SOAK = 600_000;
+const IN_SOAK = 1_800_000;
 
 /** Entries by entryUUID, each as its DN and its attributes in order. */
 async function entriesAt(port: number, dn: string, password: string): Promise<Map<string, string>> {
