@@ -16,7 +16,7 @@ import { checkEntries, checkEntriesIn, type EntryRow } from './entries.js';
 import { checkIndexRows } from './index-table.js';
 import { checkLostChunks } from './large-values.js';
 import { rowProblem } from './record.js';
-import { checkSettings } from './stored-values.js';
+import { checkSettings } from './stored-form.js';
 import { type BreachReport, type OnPasswords, type OnProgress, placeOf, type ReportBreach, Survey } from './survey.js';
 import { checkTree, checkTreeRows } from './tree.js';
 import { checkUnique } from './unique-values.js';

@@ -1,12 +1,11 @@
 import type { KeyRange, PlanStep } from '../../../store/contract.js';
 import { cellValue, unpackRow } from '../../../store/row.js';
-import { checkRow } from '../../../store/row-edit.js';
-import { StoreError } from '../../../store/store-error.js';
 import { INDEX_BYTES } from '../../model/descriptions.js';
-import type { Draft } from '../../model/draft.js';
-import { attributeValues, valueQualifier } from '../../model/entry-cells.js';
 import { draftWithLarge, ImpliedRows, implyEntry, normRule } from '../../model/implied.js';
+import { secretAttributeOf } from '../../model/secrets.js';
 import {
+  cutNorm,
+  DETACHED_ID,
   MASTER,
   MASTER_TABLE,
   normRdnOf,
@@ -15,16 +14,23 @@ import {
   ROOT_ID,
   TREE,
   TREE_TABLE,
-  treeKey,
   UUID_BYTES,
   upRdnOf,
 } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import { normCellChanges } from '../../write/differences.js';
 import { checkLarge } from './large-values.js';
-import { checkOptions, checkSecrets } from './options.js';
-import { type CheckedEntry, entryFix, parseName, placeSteps, rowProblem, uniqueRdn, valueCells } from './record.js';
-import { checkClassNames, checkComputed, checkSpelling, checkWide } from './stored-values.js';
+import {
+  type CheckedEntry,
+  corruption,
+  parsedDn,
+  rewriteSteps,
+  rowProblem,
+  storedDraft,
+  treeKeyOfRow,
+  uniqueRdn,
+} from './record.js';
+import { checkStoredForm } from './stored-form.js';
 import { placeOf, printable, type Survey } from './survey.js';
 
 /** An entry, with what derives from it. */
@@ -91,102 +97,80 @@ async function readEntry(survey: Survey, key: Buffer, row: Buffer): Promise<Entr
     await survey.report('row', place, 'a key of table master is not an entryUUID; nothing can be made of it');
     return undefined;
   }
-  const problem = unreadableReason(survey, row);
+  const parentId = parentIdOfRow(row);
+  // An unreadable entry is recorded with its parent, too, so that the entries below it do not count as lost.
+  const number = survey.ids.append(key, parentId ?? ROOT_ID);
+  survey.oneLevelCounts[number] = Number.NaN;
+  const problem = unreadableReason(survey, row, parentId);
   if (problem) {
-    // Record the entry with its parent, so that the entries below it do not count as lost.
-    const parentId = problem.parentId ?? ROOT_ID;
     survey.unreadableIds.add(key.toString('latin1'));
-    survey.oneLevelCounts[survey.ids.append(key, parentId)] = Number.NaN;
-    const message = `${problem.why}; repair leaves it and what belongs to it alone: restore it from a backup`;
+    const message = `${problem}; repair leaves it and what belongs to it alone: restore it from a backup`;
     await survey.report('row', place, message);
     return undefined;
   }
-  const number = survey.ids.append(key, parentIdOf(row));
-  survey.oneLevelCounts[number] = Number.NaN;
-  const version = cellValue(row, MASTER.treeInfo, Q.version)!;
-  await checkName(survey, key, row);
+  const entry = { id: key, row, draft: storedDraft(survey, row) };
+  await checkName(survey, entry);
   const { descriptions } = survey.context;
   const hasNormalForm = (qualifier: Buffer): boolean =>
     normRule(descriptions.intern(qualifier, 0, qualifier.length - INDEX_BYTES).description.type) !== undefined;
-  const largeValues = await checkLarge(survey, MASTER_TABLE.name, key, row, survey.guards(key, version), hasNormalForm);
+  const largeValues = await checkLarge(survey, MASTER_TABLE.name, key, row, survey.guards(key, row), hasNormalForm);
   if (largeValues?.hasLostValue) survey.unreadableIds.add(key.toString('latin1'));
-  const draft = draftWithLarge(survey.context, row, largeValues?.values);
-  const entry = { id: key, row, version, draft };
-  await checkUuid(survey, entry);
-  await checkSecrets(survey, entry);
-  await checkOptions(survey, entry);
-  await checkWide(survey, entry);
-  await checkComputed(survey, entry);
-  await checkSpelling(survey, entry);
-  await checkClassNames(survey, entry);
-  const impliedRows = largeValues?.hasLostValue ? undefined : impliedByDraft(survey, draft);
-  return { ...entry, number, treeKey: treeKey(parentIdOf(row), normRdnOf(row)), impliedRows };
+  await checkStoredForm(survey, entry);
+  const impliedRows = largeValues?.hasLostValue ? undefined : new ImpliedRows();
+  const draft = largeValues ? draftWithLarge(survey.context, row, largeValues.values) : entry.draft;
+  if (impliedRows) implyEntry(draft, survey.indexes, impliedRows);
+  return { ...entry, number, treeKey: treeKeyOfRow(row), impliedRows };
 }
 
-export function impliedByDraft(survey: Survey, draft: Draft): ImpliedRows {
-  const implied = new ImpliedRows();
-  implyEntry(draft, survey.indexes, implied);
-  return implied;
+/** Returns the parent in a master row that may be damaged; undefined if it is unknown. */
+function parentIdOfRow(row: Buffer): Buffer | undefined {
+  if (rowProblem(row)) return undefined;
+  const parentId = parentIdOf(row);
+  return parentId.length === UUID_BYTES ? parentId : undefined;
 }
 
-/** Returns the reason why a master row cannot be read, and its parent if known; undefined for a readable row. */
-function unreadableReason(survey: Survey, row: Buffer): { why: string; parentId: Buffer | undefined } | undefined {
-  let parentId: Buffer | undefined;
-  try {
-    checkRow(row);
-    parentId = cellValue(row, MASTER.treeInfo, Q.parentId);
-    if (parentId?.length !== UUID_BYTES)
-      return { why: 'the master row has no parentId of 16 bytes', parentId: undefined };
-    if (cellValue(row, MASTER.treeInfo, Q.version)?.length !== 8)
-      return { why: 'the master row has no version of 8 bytes', parentId };
-    for (const cell of unpackRow(row)) {
-      if (cell.family === MASTER.upAttributes && cell.qualifier.length <= 4)
-        return { why: `cell ${printable(cell.qualifier)} names no attribute`, parentId };
-    }
-    draftWithLarge(survey.context, row, undefined);
-    return undefined;
-  } catch (error) {
-    if (error instanceof StoreError && error.code === 'corrupt') return { why: error.message, parentId };
-    throw error;
-  }
+/** Returns the reason why a master row cannot be read; undefined for a readable row. */
+function unreadableReason(survey: Survey, row: Buffer, parentId: Buffer | undefined): string | undefined {
+  const problem = rowProblem(row);
+  if (problem) return problem;
+  if (!parentId) return 'the master row has no parentId of 16 bytes';
+  if (cellValue(row, MASTER.treeInfo, Q.version)?.length !== 8) return 'the master row has no version of 8 bytes';
+  for (const { family, qualifier } of unpackRow(row))
+    if (family === MASTER.upAttributes && qualifier.length <= 4)
+      return `cell ${printable(qualifier)} names no attribute`;
+  return corruption(() => storedDraft(survey, row));
 }
 
-/** Checks that the normalized name is that of `upRdn`, and that entries at the root are suffixes. */
-async function checkName(survey: Survey, id: Buffer, row: Buffer): Promise<void> {
+/** Checks that the normalized name is that of `upRdn`, that it holds no secret, and that root entries have names. */
+async function checkName(survey: Survey, entry: CheckedEntry): Promise<void> {
+  const { id, row } = entry;
   const parentId = parentIdOf(row);
   const upRdn = upRdnOf(row);
-  const parsedName = parseName(survey, parentId, upRdn);
-  if (parsedName === undefined) {
-    if (parentId.equals(ROOT_ID)) {
+  // The top of a tree delete that goes on has its whole name, too.
+  const isAtRoot = parentId.equals(ROOT_ID) || parentId.equals(DETACHED_ID);
+  const dn = parsedDn(survey.context.schema, upRdn);
+  const secret = dn?.rdns.map(secretAttributeOf).find((name) => name !== undefined);
+  if (secret !== undefined) {
+    const message = `attribute '${secret}', which holds secrets, names the entry, so that everybody reads its value: rename the entry, and change what the value has given away`;
+    await survey.report('secret', uuidText(id), message);
+  }
+  if (!dn || dn.rdns.length === 0 || (dn.rdns.length > 1 && !isAtRoot)) {
+    if (isAtRoot) {
       const message = `the entry stands at the root under '${printable(upRdn)}', which is no name; add the suffix it belongs to and import it`;
       return survey.report('parent', uuidText(id), message);
     }
     const rdn = uniqueRdn(survey, id, row);
     const message = `'${printable(upRdn)}' is not an RDN; repair names the entry '${rdn.text}'`;
-    return survey.report('name', uuidText(id), message, placeSteps(survey, id, row, parentId, rdn));
+    return survey.report('name', uuidText(id), message, rewriteSteps(survey, entry, [], { ...rdn, parentId }));
   }
-  const makeFix = () => placeSteps(survey, id, row, parentId, parsedName);
-  if (!parsedName.norm.equals(normRdnOf(row))) {
+  const makeFix = () => rewriteSteps(survey, entry, [], { ...dn, parentId });
+  if (!cutNorm(dn.norm).equals(normRdnOf(row))) {
     const message = `normRdn ${printable(normRdnOf(row))} is not the normal form of '${printable(upRdn)}'; repair sets it`;
     await survey.report('name', uuidText(id), message, makeFix());
-  } else if (!Buffer.from(parsedName.text).equals(upRdn)) {
-    const message = `'${printable(upRdn)}' is not written as RFC 4514 does; repair writes '${parsedName.text}'`;
+  } else if (!Buffer.from(dn.text).equals(upRdn)) {
+    const message = `'${printable(upRdn)}' is not written as RFC 4514 does; repair writes '${dn.text}'`;
     await survey.report('spelling', uuidText(id), message, makeFix());
   }
-}
-
-/** Checks that the attribute entryUUID matches the key. */
-async function checkUuid(survey: Survey, entry: CheckedEntry): Promise<void> {
-  const text = uuidText(entry.id);
-  const uuidValues = attributeValues(survey.context, entry.row, 'entryUUID');
-  if (uuidValues.length === 1 && uuidValues[0]!.toString('latin1').toLowerCase() === text) return;
-  const description = survey.context.schema.requireDescription('entryUUID');
-  const attribute = entry.draft.get(description) ?? { text: description.text, values: [] };
-  const qualifier = valueQualifier(attribute.text, 0);
-  const fix = entryFix(survey, entry, valueCells(attribute), [
-    { family: MASTER.upAttributes, qualifier, value: Buffer.from(text) },
-  ]);
-  await survey.report('id', text, 'attribute entryUUID is not the key of the master row; repair sets it', fix);
 }
 
 async function checkTreeRow(survey: Survey, entry: EntryRow, row: Buffer | undefined): Promise<void> {
@@ -213,7 +197,7 @@ async function checkTreeRow(survey: Survey, entry: EntryRow, row: Buffer | undef
   const firstCell = [...writtenCells, ...removedCells][0]!;
   const message = `${writtenCells.length} cells of normAttributes are missing or wrong and ${removedCells.length} are too many, the first is ${printable(firstCell.qualifier)}`;
   await survey.report('normAttributes', entryId, `${message}; repair sets them as the entry implies`, [
-    ...survey.guards(id, entry.version),
+    ...survey.guards(id, entry.row),
     {
       table: TREE_TABLE.name,
       key,
@@ -230,7 +214,7 @@ async function checkForeignTreeRow(survey: Survey, entry: EntryRow, owner: Buffe
   const ownerRow = owner?.length === UUID_BYTES ? await survey.get(MASTER_TABLE.name, owner) : undefined;
   // The name of the other entry is unknown, since its master row is damaged.
   if (owner && survey.lostIds.has(owner.toString('latin1'))) return;
-  if (!ownerRow || !treeKey(parentIdOf(ownerRow), normRdnOf(ownerRow)).equals(entry.treeKey)) {
+  if (!ownerRow || !treeKeyOfRow(ownerRow).equals(entry.treeKey)) {
     survey.foreignTreeKeys.add(entry.treeKey.toString('latin1'));
     const message = `the tree row of the entry's name leads to ${owner ? owner.toString('hex') : 'no id'}; repair makes it anew`;
     return survey.report('id', entryId, message, rebuildSteps(survey, entry));
@@ -240,7 +224,7 @@ async function checkForeignTreeRow(survey: Survey, entry: EntryRow, owner: Buffe
   if (parentId.equals(ROOT_ID))
     return survey.report('name', entryId, `${message}; a suffix has only one entry: repair cannot rename it`);
   const rdn = uniqueRdn(survey, entry.id, entry.row);
-  const fix = placeSteps(survey, entry.id, entry.row, parentId, rdn);
+  const fix = rewriteSteps(survey, entry, [], { ...rdn, parentId });
   await survey.report('name', entryId, `${message}; repair renames it to '${rdn.text}'`, fix);
 }
 
@@ -256,7 +240,7 @@ function rebuildSteps(survey: Survey, entry: EntryRow): readonly PlanStep[] | un
   if (!entry.impliedRows) return undefined;
   const put = [{ family: TREE.treeInfo, qualifier: Q.id, value: entry.id }, ...entry.impliedRows.cells];
   return [
-    ...survey.guards(entry.id, entry.version, true),
+    ...survey.guards(entry.id, entry.row, true),
     { table: TREE_TABLE.name, key: entry.treeKey, deleteRow: true, put },
   ];
 }

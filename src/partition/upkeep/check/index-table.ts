@@ -5,7 +5,7 @@ import { readAllLarge, retryWhileReplaced } from '../../model/large.js';
 import { MASTER_TABLE, UUID_BYTES } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import { Fingerprint } from './fingerprint.js';
-import { printable, type Survey, versionOf } from './survey.js';
+import { printable, type Survey } from './survey.js';
 
 /**
  * Checks that every index has exactly the rows that the entries imply. Compares fingerprints, and looks up rows only if
@@ -51,7 +51,7 @@ async function checkMissingRows(survey: Survey, index: Index): Promise<void> {
       if (indexRows[i]) continue;
       const message = `row ${printable(prefix)} of the index of ${index.type.name} is missing; repair puts it`;
       await survey.report('index', uuidText(id), message, [
-        ...survey.guards(id, versionOf(row)),
+        ...survey.guards(id, row),
         { table: index.table, key: Buffer.concat([prefix, id]), put: [MARK] },
       ]);
     }
@@ -74,7 +74,7 @@ async function checkExtraRows(survey: Survey, index: Index): Promise<void> {
         continue;
       const reason = masterRow ? 'the entry does not imply it' : 'there is no such entry';
       const message = `row ${printable(prefix)} of the index of ${index.type.name} is too many: ${reason}; repair removes it`;
-      const guards = survey.guards(id, versionOf(masterRow));
+      const guards = survey.guards(id, masterRow);
       await survey.report('index', uuidText(id), message, [...guards, { table: index.table, key, deleteRow: true }]);
     }
   });

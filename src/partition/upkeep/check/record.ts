@@ -1,90 +1,84 @@
 import { LdapError } from '../../../ldap/ldap-error.js';
 import type { Schema } from '../../../schema/schema.js';
 import type { Dn, Rdn } from '../../../schema/schema-types.js';
-import type { AppendStep, Cell, CellName, PlanStep } from '../../../store/contract.js';
-import { compareCells, unpackRow } from '../../../store/row.js';
+import type { PlanStep } from '../../../store/contract.js';
+import { counterBytes } from '../../../store/row.js';
 import { cellChanges, checkRow } from '../../../store/row-edit.js';
 import { StoreError } from '../../../store/store-error.js';
 import { encodeBeforeImage } from '../../model/before-image.js';
 import { changeCells, changeTime } from '../../model/change-record.js';
-import type { Draft, DraftAttribute } from '../../model/draft.js';
-import { valueQualifier } from '../../model/entry-cells.js';
-import { CHANGES_TABLE, cutNorm, DETACHED_ID, MASTER, MASTER_TABLE, Q, ROOT_ID, upRdnOf } from '../../model/tables.js';
+import type { Draft } from '../../model/draft.js';
+import { draftFromRow, entryCells } from '../../model/entry-cells.js';
+import {
+  CHANGES_TABLE,
+  cutNorm,
+  largeQualifiers,
+  MASTER_TABLE,
+  normRdnOf,
+  parentIdOf,
+  treeKey,
+  upRdnOf,
+  versionOf,
+} from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
-import { nextVersion, type Survey, versionOf } from './survey.js';
+import type { Survey } from './survey.js';
 
 /** An entry with a readable master row. */
 export interface CheckedEntry {
   readonly id: Buffer;
   readonly row: Buffer;
-  readonly version: Buffer;
+  /** Has the pointers of large values. */
   readonly draft: Draft;
 }
 
-/** Returns the names of the cells that have the values. */
-export function valueCells({ text, values }: Pick<DraftAttribute, 'text' | 'values'>): CellName[] {
-  return values.map(({ index }) => ({ family: MASTER.upAttributes, qualifier: valueQualifier(text, index) }));
+export function storedDraft({ context }: Survey, row: Buffer): Draft {
+  return draftFromRow(context.descriptions, row, largeQualifiers(row));
 }
 
-function versionCell(version: Buffer | undefined): Cell {
-  return { family: MASTER.treeInfo, qualifier: Q.version, value: nextVersion(version) };
+/** A position in the tree with a name, normalized (not cut) and as written. */
+interface Place {
+  readonly parentId: Buffer;
+  readonly norm: Buffer;
+  readonly text: string;
 }
 
-/** Returns the steps that change cells of an entry. */
-export function entryFix(
+/**
+ * Returns the steps that write the master row of an entry from `draft`, under `place` if it is given, with a change
+ * record if attributes or place change. The next pass repairs the rows that derive from it.
+ */
+export function rewriteSteps(
   survey: Survey,
-  { id, version }: CheckedEntry,
-  removed: readonly CellName[],
-  put: readonly Cell[] = [],
+  { id, row, draft }: CheckedEntry,
+  attributes: readonly string[],
+  place?: Place,
 ): PlanStep[] {
-  const step = { table: MASTER_TABLE.name, key: id, delete: removed, put: [...put, versionCell(version)] };
-  return [...survey.guards(id, version), step];
-}
-
-/** Returns the steps that change cells of attributes, with a change record. */
-export function recordedFix(
-  survey: Survey,
-  entry: CheckedEntry,
-  changed: readonly DraftAttribute[],
-  removed: readonly CellName[],
-  put: readonly Cell[],
-): PlanStep[] {
-  const { id, row, version } = entry;
-  const isRemoved = (cell: CellName) =>
-    removed.some((name) => name.family === cell.family && name.qualifier.equals(cell.qualifier));
-  const cellsAfter = editedCells(row, isRemoved, [...put, versionCell(version)]);
-  const attributes = [...new Set(changed.map(({ description }) => description.type.name))];
-  return [
-    ...entryFix(survey, entry, removed, put),
-    repairRecord(survey, id, row, cellsAfter, { op: 'modify', attributes }),
-  ];
-}
-
-/** Returns the change record for a repair of a master row. `newCells`: its new cells, sorted by name. */
-function repairRecord(
-  survey: Survey,
-  id: Buffer,
-  row: Buffer,
-  newCells: readonly Cell[],
-  change: { readonly op: 'modify' | 'rename'; readonly newDn?: Buffer; readonly attributes: readonly string[] },
-): AppendStep {
   const { csn, descriptions } = survey.context;
-  const beforeImage = encodeBeforeImage(descriptions, row, cellChanges(row, newCells));
-  const record = { ...change, id, dn: upRdnOf(row), writerDn: '', csn: csn.nextCsn(), time: changeTime(), beforeImage };
-  return { table: CHANGES_TABLE.name, append: changeCells(record) };
-}
-
-/** Returns the sorted cells of a row without those that `isGone` selects and with those in `put`. */
-function editedCells(row: Buffer, isGone: (cell: Cell) => boolean, put: readonly Cell[]): Cell[] {
-  const isReplaced = (cell: Cell) => put.some((c) => c.family === cell.family && c.qualifier.equals(cell.qualifier));
-  const keptCells = unpackRow(row).filter((cell) => !isGone(cell) && !isReplaced(cell));
-  return [...keptCells, ...put].sort(compareCells);
+  const info = place
+    ? { parentId: place.parentId, normRdn: cutNorm(place.norm), upRdn: Buffer.from(place.text) }
+    : { parentId: parentIdOf(row), normRdn: normRdnOf(row), upRdn: upRdnOf(row) };
+  const version = counterBytes(versionOf(row) + 1n);
+  const changes = cellChanges(row, entryCells(draft, { ...info, version }, Number.POSITIVE_INFINITY).cells);
+  const steps: PlanStep[] = [
+    ...survey.guards(id, row, place !== undefined),
+    { table: MASTER_TABLE.name, key: id, delete: changes.removedCells, put: changes.writtenCells },
+  ];
+  if (!place && attributes.length === 0) return steps;
+  const beforeImage = encodeBeforeImage(descriptions, row, changes);
+  const change = place ? ({ op: 'rename', newDn: info.upRdn } as const) : ({ op: 'modify' } as const);
+  const writer = { writerDn: '', csn: csn.nextCsn(), time: changeTime() };
+  const record = { ...change, ...writer, id, dn: upRdnOf(row), attributes, beforeImage };
+  return [...steps, { table: CHANGES_TABLE.name, append: changeCells(record) }];
 }
 
 /** Returns the reason why the bytes are not a valid packed row; undefined if they are. */
 export function rowProblem(row: Buffer): string | undefined {
+  return corruption(() => checkRow(row));
+}
+
+/** Returns the reason why `read` finds its bytes corrupt; undefined if it can read them. */
+export function corruption(read: () => unknown): string | undefined {
   try {
-    checkRow(row);
+    read();
     return undefined;
   } catch (error) {
     if (error instanceof StoreError && error.code === 'corrupt') return error.message;
@@ -92,17 +86,9 @@ export function rowProblem(row: Buffer): string | undefined {
   }
 }
 
-/** A name, normalized and as written. */
-type Name = Pick<Rdn, 'norm' | 'text'>;
-
-/** Returns the name in `upRdn`; undefined if it is not a valid name. */
-export function parseName(survey: Survey, parentId: Buffer, upRdn: Buffer): Name | undefined {
-  const dn = parsedDn(survey.context.schema, upRdn);
-  if (!dn) return undefined;
-  const { rdns, norm, text } = dn;
-  if (parentId.equals(ROOT_ID) || parentId.equals(DETACHED_ID))
-    return rdns.length > 0 ? { norm: cutNorm(norm), text } : undefined;
-  return rdns.length === 1 ? { norm: cutNorm(rdns[0]!.norm), text } : undefined;
+/** Returns the key of the tree row that a master row implies. */
+export function treeKeyOfRow(row: Buffer): Buffer {
+  return treeKey(parentIdOf(row), normRdnOf(row));
 }
 
 /** Parses a DN in UTF-8; undefined if it is not valid. */
@@ -122,31 +108,12 @@ export function parsedDn(schema: Schema, dn: Buffer): Dn | undefined {
 export function uniqueRdn(survey: Survey, id: Buffer, row: Buffer): Rdn {
   const { schema } = survey.context;
   const uuid = `entryUUID=${uuidText(id)}`;
+  const rdn = parsedDn(schema, upRdnOf(row))?.rdns[0];
+  if (rdn?.avas.some((ava) => ava.type.name.toLowerCase() === 'entryuuid')) return rdn;
   try {
-    const rdn = schema.parseDnBytes(upRdnOf(row)).rdns[0];
-    if (rdn?.avas.some((ava) => ava.type.name.toLowerCase() === 'entryuuid')) return rdn;
     return schema.parseRdn(rdn ? `${rdn.text}+${uuid}` : uuid);
   } catch (error) {
     if (error instanceof LdapError) return schema.parseRdn(uuid);
     throw error;
   }
-}
-
-/** Returns the steps that move an entry in its master row. The next pass repairs the rows that derive from it. */
-export function placeSteps(survey: Survey, id: Buffer, row: Buffer, parentId: Buffer, rdn: Name): PlanStep[] {
-  const version = versionOf(row);
-  const upRdn = Buffer.from(rdn.text);
-  const treeInfo = (qualifier: Buffer, value: Buffer): Cell => ({ family: MASTER.treeInfo, qualifier, value });
-  const put = [
-    treeInfo(Q.normRdn, rdn.norm),
-    treeInfo(Q.parentId, parentId),
-    treeInfo(Q.upRdn, upRdn),
-    versionCell(version?.length === 8 ? version : undefined),
-  ];
-  const cellsAfter = editedCells(row, () => false, put);
-  return [
-    ...survey.guards(id, version, true),
-    { table: MASTER_TABLE.name, key: id, put },
-    repairRecord(survey, id, row, cellsAfter, { op: 'rename', newDn: upRdn, attributes: [] }),
-  ];
 }

@@ -1,6 +1,6 @@
-import type { Batch, Guard, KeyRange, Maybe, PlanStep, Reader } from '../../../store/contract.js';
+import type { Batch, CellName, Guard, KeyRange, Maybe, PlanStep, Reader } from '../../../store/contract.js';
 import { isPromise } from '../../../store/maybe.js';
-import { cellValue, counterBytes } from '../../../store/row.js';
+import { cellValue } from '../../../store/row.js';
 import type { StoreError } from '../../../store/store-error.js';
 import type { Breach } from '../../model/directory-types.js';
 import type { Index, IndexSet } from '../../model/index-set.js';
@@ -126,11 +126,12 @@ export class Survey {
     this.#turnStartMs = performance.now();
   }
 
-  /** Returns the first steps of every fix. They guard that entry and list of indexes have not changed. */
-  guards(id: Buffer, version: Buffer | undefined, isMoved = false): PlanStep[] {
-    const guard: Guard = version
-      ? { op: 'equals', family: MASTER.treeInfo, qualifier: Q.version, value: version }
-      : { op: 'absent', family: MASTER.treeInfo, qualifier: Q.version };
+  /**
+   * Returns the first steps of every fix. They guard that entry and list of indexes have not changed. `row`: master row
+   * of the entry, if it exists.
+   */
+  guards(id: Buffer, row: Buffer | undefined, isMoved = false): PlanStep[] {
+    const guard = sameCell(row, { family: MASTER.treeInfo, qualifier: Q.version });
     return [{ table: MASTER_TABLE.name, key: id, guards: [guard] }, sharedGuard(this, isMoved)];
   }
 
@@ -261,18 +262,15 @@ function remedyFor(table: string | undefined): string {
   return 'restore a backup, or export what can be read and import it';
 }
 
-/** Returns the version of an entry by its master row; undefined if it has none. */
-export function versionOf(row: Buffer | undefined): Buffer | undefined {
-  return row && cellValue(row, MASTER.treeInfo, Q.version);
+/** Returns the guard that a cell is as it was read; `row` is undefined if there was no row. */
+export function sameCell(row: Buffer | undefined, cell: CellName): Guard {
+  const value = row && cellValue(row, cell.family, cell.qualifier);
+  return value ? { ...cell, op: 'equals', value } : { ...cell, op: 'absent' };
 }
 
 /** Returns the entryUUID that a key is, for messages, or the key in hex. */
 export function placeOf(key: Buffer): string {
   return key.length === UUID_BYTES ? uuidText(key) : `key ${key.toString('hex')}`;
-}
-
-export function nextVersion(version: Buffer | undefined): Buffer {
-  return version ? counterBytes(version.readBigInt64BE() + 1n) : counterBytes(1n);
 }
 
 /** Returns the name of a cell or a key for messages: at most 80 bytes, with escapes for unprintable ones. */

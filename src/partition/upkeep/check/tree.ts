@@ -1,22 +1,11 @@
 import type { Guard, PlanStep, RowStep } from '../../../store/contract.js';
 import { cellValue, counterBytes } from '../../../store/row.js';
 import { StoreError } from '../../../store/store-error.js';
-import {
-  DETACHED_ID,
-  MASTER_TABLE,
-  normRdnOf,
-  parentIdOf,
-  Q,
-  ROOT_ID,
-  TREE,
-  TREE_TABLE,
-  treeKey,
-  UUID_BYTES,
-} from '../../model/tables.js';
+import { DETACHED_ID, MASTER_TABLE, normRdnOf, Q, ROOT_ID, TREE, TREE_TABLE, UUID_BYTES } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import { dnByRows, lostDn } from '../lost-name.js';
-import { placeSteps, rowProblem, uniqueRdn } from './record.js';
-import { printable, type Survey, versionOf } from './survey.js';
+import { rewriteSteps, rowProblem, storedDraft, treeKeyOfRow, uniqueRdn } from './record.js';
+import { printable, type Survey, sameCell } from './survey.js';
 
 /** In place of the entry number of a parent: the entry is at the root, or its parent does not exist. */
 const AT_ROOT = -1;
@@ -127,7 +116,8 @@ async function reportMisplaced(
   }
   const rdn = uniqueRdn(survey, id, row);
   const message = `${problem}; repair puts it, with what is below it, below entry ${uuidText(home)} as '${rdn.text}'`;
-  await survey.report(invariant, entryId, message, placeSteps(survey, id, row, home, rdn));
+  const entry = { id, row, draft: storedDraft(survey, row) };
+  await survey.report(invariant, entryId, message, rewriteSteps(survey, entry, [], { ...rdn, parentId: home }));
 }
 
 async function checkSuffix(survey: Survey, number: number, home: Buffer | undefined): Promise<void> {
@@ -148,34 +138,30 @@ async function checkCounters(survey: Survey, number: number, one: number, sub: n
   const id = survey.ids.idOfNumber(number);
   const row = await survey.get(MASTER_TABLE.name, id);
   if (!row) return;
-  const key = treeKey(parentIdOf(row), normRdnOf(row));
+  const key = treeKeyOfRow(row);
   const treeRow = await survey.get(TREE_TABLE.name, key);
   const message = `oneLevelCount is ${storedOneLevel} and subLevelCount ${storedSubLevel}, ${one} and ${sub} entries are there; repair sets them`;
   await survey.report('count', uuidText(id), message, [
-    ...survey.guards(id, versionOf(row)),
+    ...survey.guards(id, row),
     counterStep(id, key, treeRow, one, sub),
   ]);
 }
 
 /** Returns the step that sets the counters. Guards the counters that were read. */
 function counterStep(id: Buffer, key: Buffer, treeRow: Buffer | undefined, one: number, sub: number): RowStep {
-  const counterGuard = (qualifier: Buffer): Guard => {
-    const value = treeRow && cellValue(treeRow, TREE.treeInfo, qualifier);
-    return value
-      ? { op: 'equals', family: TREE.treeInfo, qualifier, value }
-      : { op: 'absent', family: TREE.treeInfo, qualifier };
-  };
+  const oneLevelCount = { family: TREE.treeInfo, qualifier: Q.oneLevelCount };
+  const subLevelCount = { family: TREE.treeInfo, qualifier: Q.subLevelCount };
   return {
     table: TREE_TABLE.name,
     key,
     guards: [
       { op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: id },
-      counterGuard(Q.oneLevelCount),
-      counterGuard(Q.subLevelCount),
+      sameCell(treeRow, oneLevelCount),
+      sameCell(treeRow, subLevelCount),
     ],
     put: [
-      { family: TREE.treeInfo, qualifier: Q.oneLevelCount, value: counterBytes(BigInt(one)) },
-      { family: TREE.treeInfo, qualifier: Q.subLevelCount, value: counterBytes(BigInt(sub)) },
+      { ...oneLevelCount, value: counterBytes(BigInt(one)) },
+      { ...subLevelCount, value: counterBytes(BigInt(sub)) },
     ],
   };
 }
@@ -232,12 +218,8 @@ function entryIdOf(row: Buffer): Buffer | undefined {
   }
 }
 
-function treeKeyOfRow(master: Buffer): Buffer {
-  return treeKey(parentIdOf(master), normRdnOf(master));
-}
-
 function removalSteps(survey: Survey, id: Buffer | undefined, master: Buffer | undefined, key: Buffer): PlanStep[] {
   const guards: Guard[] = id ? [{ op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: id }] : [];
-  const ownerGuards = id ? survey.guards(id, versionOf(master), true) : [];
+  const ownerGuards = id ? survey.guards(id, master, true) : [];
   return [...ownerGuards, { table: TREE_TABLE.name, key, guards, deleteRow: true }];
 }

@@ -18,8 +18,8 @@ import {
 import { uuidText } from '../../model/uuid.js';
 import type { Constraint } from '../../model/value-rules.js';
 import { isInScope, positionOf } from '../../write/unique-scope.js';
-import { rowProblem } from './record.js';
-import { printable, type Survey, versionOf } from './survey.js';
+import { corruption } from './record.js';
+import { printable, type Survey } from './survey.js';
 
 /**
  * Checks the rows with the owners of values under each uniqueness constraint, and that no two entries in the scope of a
@@ -28,15 +28,12 @@ import { printable, type Survey, versionOf } from './survey.js';
 export async function checkUnique(survey: Survey): Promise<void> {
   for (const unique of survey.values.constraints) {
     const uniqueCheck = new ConstraintCheck(survey, unique);
-    await uniqueCheck.checkOwners();
-    await uniqueCheck.checkSharedValues();
+    await uniqueCheck.checkRows();
     if (unique.record.ready) await uniqueCheck.checkEntries();
   }
 }
 
-type MasterRows = readonly (Buffer | undefined)[];
-
-/** An entry that is said to have a value, with its master row. */
+/** An entry that has a value or is said to have it, with its master row. */
 interface Owner {
   readonly id: Buffer;
   readonly row: Buffer | undefined;
@@ -51,38 +48,54 @@ class ConstraintCheck {
     this.#unique = unique;
   }
 
-  /** Checks that every owner has the value, and that at most one owner is in the scope. */
-  async checkOwners(): Promise<void> {
+  /** Checks that every owner has the value, that shared values are listed, and that others are not. */
+  async checkRows(): Promise<void> {
     const isWhole = this.#survey.isFullyReadable(MASTER_TABLE.name);
     if (!isWhole) this.#survey.noteSkipped('unique values of no entry', MASTER_TABLE.name);
-    await this.#forEachRow(ownersRange(this.#unique), async (norm, row) => {
-      const owners = await this.#readOwners(norm, row);
-      if (!owners || owners.isTruncated) return;
-      const wrongOwners = isWhole ? await this.#wrongOwners(norm, owners) : [];
-      if (wrongOwners.length > 0) return this.#reportWrongOwners(norm, owners, wrongOwners);
-      if (owners.ids.length < 2) return;
-      const sharedValueRow = await this.#survey.get(UNIQUE_TABLE.name, severalStep(this.#unique, norm, true).key);
-      if (!sharedValueRow)
-        await this.#report(norm, "it is several entries', and no row says so; repair puts it", [
-          ...this.#ownersGuardSteps(norm, owners),
-          severalStep(this.#unique, norm, true),
-        ]);
-      if (this.#unique.record.ready) await this.#reportConflict(norm, owners);
-    });
+    const range = { from: ownersRange(this.#unique).from, to: severalRange(this.#unique).to };
+    const look = async (keys: readonly Buffer[], rows: readonly (Buffer | undefined)[]): Promise<void> => {
+      for (const [i, key] of keys.entries()) {
+        const { norm, hasSeveral } = parseUniqueKey(key);
+        if (hasSeveral) await this.#checkListed(Buffer.from(norm!));
+        else await this.#checkOwners(Buffer.from(norm!), rows[i]!, isWhole);
+      }
+    };
+    await this.#survey.forEachBatch(UNIQUE_TABLE.name, false, look, range);
   }
 
-  /** Checks that the values listed as having several owners do have several. */
-  async checkSharedValues(): Promise<void> {
-    await this.#forEachRow(severalRange(this.#unique), async (norm) => {
-      const row = await this.#survey.get(UNIQUE_TABLE.name, ownersRowKey(this.#unique, norm));
-      if (row && ownersRowProblem(row)) return;
-      const owners = parseOwners(row);
-      if (owners.isTruncated || owners.ids.length > 1) return;
-      await this.#report(norm, "a row says that it is several entries', and it is not; repair removes it", [
-        ...this.#ownersGuardSteps(norm, owners),
-        severalStep(this.#unique, norm, false),
+  async #checkOwners(norm: Buffer, row: Buffer, isWhole: boolean): Promise<void> {
+    const unreadable = corruption(() => parseOwners(row));
+    if (unreadable)
+      return this.#report(norm, `${unreadable}; repair makes the row anew`, [
+        { table: UNIQUE_TABLE.name, key: ownersRowKey(this.#unique, norm), deleteRow: true },
       ]);
-    });
+    const owners = parseOwners(row);
+    if (owners.isTruncated) return;
+    const wrong = isWhole ? await this.#wrongOwners(norm, owners) : [];
+    if (wrong.length > 0) {
+      const wrongIds = wrong.map(({ id }) => idText(id));
+      const problem = `it is said to be that of ${wrong.map(({ id }) => uuidText(id)).join(', ')}, where it is not`;
+      const rightIds = owners.ids.filter((id) => !wrongIds.includes(id));
+      return this.#report(norm, `${problem}; repair takes that back`, this.#setOwners(norm, owners, rightIds, wrong));
+    }
+    if (owners.ids.length < 2) return;
+    if (!(await this.#survey.get(UNIQUE_TABLE.name, severalStep(this.#unique, norm, true).key)))
+      await this.#report(
+        norm,
+        "it is several entries', and no row says so; repair puts it",
+        this.#setOwners(norm, owners, owners.ids),
+      );
+    if (this.#unique.record.ready) await this.#reportConflict(norm, owners);
+  }
+
+  /** Checks that a value that is listed as having several owners does have several. */
+  async #checkListed(norm: Buffer): Promise<void> {
+    const row = await this.#survey.get(UNIQUE_TABLE.name, ownersRowKey(this.#unique, norm));
+    if (corruption(() => parseOwners(row))) return;
+    const owners = parseOwners(row);
+    if (owners.isTruncated || owners.ids.length > 1) return;
+    const problem = "a row says that it is several entries', and it is not; repair removes it";
+    await this.#report(norm, problem, this.#setOwners(norm, owners, owners.ids));
   }
 
   /** Checks that every entry is an owner of its values. */
@@ -96,44 +109,21 @@ class ConstraintCheck {
       }
       const keys = values.map(({ norm }) => ownersRowKey(this.#unique, norm));
       const ownerRows = await survey.getMany(UNIQUE_TABLE.name, keys);
-      for (const [i, { id, row, norm }] of values.entries()) {
-        if (ownerRows[i] && ownersRowProblem(ownerRows[i])) continue;
+      for (const [i, entry] of values.entries()) {
+        const { id, norm } = entry;
+        if (corruption(() => parseOwners(ownerRows[i]))) continue;
         const owners = parseOwners(ownerRows[i]);
         if (owners.isTruncated || owners.ids.includes(idText(id))) continue;
-        await this.#report(norm, `it is not said to be that of entry ${uuidText(id)}; repair says so`, [
-          ...survey.guards(id, versionOf(row)),
-          ...ownersSteps(this.#unique, norm, owners, [...owners.ids, idText(id)]),
-        ]);
+        const fix = this.#setOwners(norm, owners, [...owners.ids, idText(id)], [entry]);
+        await this.#report(norm, `it is not said to be that of entry ${uuidText(id)}; repair says so`, fix);
       }
     });
-  }
-
-  async #forEachRow(
-    { from, to }: { readonly from: Buffer; readonly to: Buffer },
-    look: (norm: Buffer, row: Buffer) => Promise<void>,
-  ): Promise<void> {
-    await this.#survey.forEachBatch(UNIQUE_TABLE.name, false, async (keys, rows) => {
-      for (const [i, key] of keys.entries()) {
-        if (key.compare(from) < 0 || key.compare(to) >= 0) continue;
-        await look(Buffer.from(parseUniqueKey(key).norm!), rows[i]!);
-      }
-    });
-  }
-
-  /** Returns the owners in a row. Reports an unreadable row and returns undefined. */
-  async #readOwners(norm: Buffer, row: Buffer): Promise<Owners | undefined> {
-    const problem = ownersRowProblem(row);
-    if (!problem) return parseOwners(row);
-    await this.#report(norm, `${problem}; repair makes the row anew`, [
-      { table: UNIQUE_TABLE.name, key: ownersRowKey(this.#unique, norm), deleteRow: true },
-    ]);
-    return undefined;
   }
 
   /** Returns those owners that do not have the value, with their rows. */
   async #wrongOwners(norm: Buffer, { ids }: Owners): Promise<Owner[]> {
     const keys = ids.map((id) => Buffer.from(id, 'latin1'));
-    const rows: MasterRows = await this.#survey.getMany(MASTER_TABLE.name, keys);
+    const rows = await this.#survey.getMany(MASTER_TABLE.name, keys);
     const wrongOwners: Owner[] = [];
     for (const [i, id] of keys.entries()) {
       const row = rows[i];
@@ -143,15 +133,13 @@ class ConstraintCheck {
     return wrongOwners;
   }
 
-  async #reportWrongOwners(norm: Buffer, owners: Owners, wrong: readonly Owner[]): Promise<void> {
-    const survey = this.#survey;
-    const wrongIds = new Set(wrong.map(({ id }) => idText(id)));
-    const rightIds = owners.ids.filter((id) => !wrongIds.has(id));
-    const uuidList = wrong.map(({ id }) => uuidText(id)).join(', ');
-    await this.#report(norm, `it is said to be that of ${uuidList}, where it is not; repair takes that back`, [
-      ...wrong.flatMap(({ id, row }) => survey.guards(id, versionOf(row)).slice(0, 1)),
-      ...ownersSteps(this.#unique, norm, owners, rightIds),
-    ]);
+  /** Returns the steps that set the owners of a value, and whether it is listed. `changed`: owners that come or go. */
+  #setOwners(norm: Buffer, owners: Owners, ids: readonly string[], changed: readonly Owner[] = []): PlanStep[] {
+    const listed = severalStep(this.#unique, norm, ids.length > 1);
+    const steps = ownersSteps(this.#unique, norm, owners, ids).filter(({ key }) => !key.equals(listed.key));
+    // The guard of the shared row is needed once.
+    const guards = changed.flatMap(({ id, row }, i) => this.#survey.guards(id, row).slice(0, i === 0 ? 2 : 1));
+    return [...guards, ...steps, listed];
   }
 
   async #reportConflict(norm: Buffer, { ids }: Owners): Promise<void> {
@@ -164,12 +152,6 @@ class ConstraintCheck {
     }
     if (idsInScope.length > 1)
       await this.#report(norm, `entries ${idsInScope.join(', ')} have it; change all but one of them`);
-  }
-
-  #ownersGuardSteps(norm: Buffer, { bytes }: Owners): PlanStep[] {
-    const [step] = ownersSteps(this.#unique, norm, { bytes, ids: [], isTruncated: false }, []);
-    const { table, key, guards } = step!;
-    return [{ table, key, guards: guards! }];
   }
 
   async #normsOf(id: Buffer, row: Buffer): Promise<ReadonlyMap<string, Buffer>> {
@@ -194,14 +176,3 @@ class ConstraintCheck {
 }
 
 const NOBODY = Buffer.alloc(0);
-
-function ownersRowProblem(row: Buffer): string | undefined {
-  const problem = rowProblem(row);
-  if (problem) return problem;
-  try {
-    parseOwners(row);
-    return undefined;
-  } catch (error) {
-    return (error as Error).message;
-  }
-}
