@@ -98,9 +98,8 @@ for (const engine of ENGINES) {
       const steps = [{ table: index.table, key: Buffer.from(keys[0]!), deleteRow: true }];
       await store.commit({ steps, decisive: 0 });
       const { breaches } = await partition.sampleCheck(ALL);
-      expect(new Set(breaches.map(({ message }) => message))).to.deep.equal(
-        new Set(["an index row of 'sn' is missing; repair adds it"]),
-      );
+      expect(breaches[0]!.message).to.match(/^row .* of the index of sn is missing; repair puts it$/);
+      expect(new Set(breaches.map(({ message }) => message)).size).to.equal(1);
       await partition.repair();
       expect((await partition.sampleCheck(ALL)).breaches).to.deep.equal([]);
     });

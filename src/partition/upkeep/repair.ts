@@ -1,6 +1,6 @@
 import { LdapError } from '../../ldap/ldap-error.js';
 import type { PlanStep } from '../../store/contract.js';
-import { guardsHold, isGuardFailure } from '../../store/store-error.js';
+import { guardsHold } from '../../store/store-error.js';
 import { addIndex } from '../index/index-admin.js';
 import { buildIndexes } from '../index/index-build.js';
 import type { Breach } from '../model/directory-types.js';
@@ -10,8 +10,8 @@ import { isDamage } from '../model/store-errors.js';
 import { indexTable } from '../model/tables.js';
 import { isMadeAnew, missingTables, noteMissing } from '../tree/missing-tables.js';
 import type { WriteContext } from '../write/context.js';
-import { lossOf, survey, surveyTree } from './check/check.js';
-import type { ReportBreach } from './check/survey.js';
+import { confirmed, lossOf, survey, surveyTree } from './check/check.js';
+import type { BreachReport, ReportBreach } from './check/survey.js';
 
 /** The most passes. Rows that derive from repaired rows are repaired in the next pass. */
 const MAX_PASSES = 12;
@@ -36,18 +36,47 @@ export async function repair(
   let repairedCount = await makeTables(context, onBreach);
   for (let pass = 1; ; pass++) {
     const openBreaches: Breach[] = [];
-    const fixes = new FixQueue(context, onBreach, openBreaches);
-    const report: ReportBreach = ({ breach, fix }) => (fix ? fixes.add(breach, fix) : void openBreaches.push(breach));
+    let pending: BreachReport[] = [];
+    let doneCount = 0;
+    /** Commits many fixes concurrently, so that they share flushes to disk. */
+    const flush = async (): Promise<void> => {
+      const reports = pending;
+      pending = [];
+      const results = await Promise.all(reports.map((finding) => applyFix(context, finding, openBreaches)));
+      for (const { breach } of reports.filter((_, i) => results[i])) {
+        doneCount++;
+        onBreach?.(breach, true);
+      }
+    };
+    const report: ReportBreach = ({ breach, fix }) => {
+      if (!fix) openBreaches.push(breach);
+      else if (pending.push({ breach, fix }) >= FIX_BATCH) return flush();
+    };
     await survey(context, report, onProgress, undefined, true);
-    await fixes.flush();
-    repairedCount += fixes.doneCount;
-    if (fixes.doneCount > 0) context.nodes.clear();
-    if (fixes.doneCount === 0 || pass === MAX_PASSES) {
+    await flush();
+    repairedCount += doneCount;
+    if (doneCount > 0) context.nodes.clear();
+    if (doneCount === 0 || pass === MAX_PASSES) {
       // Invalidate cached memberships, which may derive from wrong rows.
       if (repairedCount > 0) await context.store.commit({ steps: [GROUPS_STEP], decisive: 0 });
       for (const breach of openBreaches) onBreach?.(breach, false);
       return repairedCount;
     }
+  }
+}
+
+/** Commits a fix. Returns false if it is outdated or, which goes to `openBreaches`, damage prevents it. */
+async function applyFix(
+  context: WriteContext,
+  { breach, fix }: BreachReport,
+  openBreaches: Breach[],
+): Promise<boolean> {
+  try {
+    return await guardsHold(context.store.commit({ steps: fix!, decisive: 0 }));
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    openBreaches.push({ ...breach, message: `${breach.message}: not done, as ${error.message}` });
+    return false;
   }
 }
 
@@ -74,84 +103,28 @@ async function makeTables(context: WriteContext, onBreach: OnRepaired | undefine
   return count + lost.length;
 }
 
-/** Commits many fixes concurrently, so that they share flushes to disk. */
-class FixQueue {
-  readonly #context: WriteContext;
-  readonly #onBreach: OnRepaired | undefined;
-  readonly #remainingBreaches: Breach[];
-  #pendingFixes: { readonly breach: Breach; readonly fix: readonly PlanStep[] }[] = [];
-  doneCount = 0;
-
-  /** `openBreaches` gets the breaches that cannot be repaired because of damage. */
-  constructor(context: WriteContext, onBreach: OnRepaired | undefined, openBreaches: Breach[]) {
-    this.#remainingBreaches = openBreaches;
-    this.#context = context;
-    this.#onBreach = onBreach;
-  }
-
-  async add(breach: Breach, fix: readonly PlanStep[]): Promise<void> {
-    this.#pendingFixes.push({ breach, fix });
-    if (this.#pendingFixes.length >= FIX_BATCH) await this.flush();
-  }
-
-  async flush(): Promise<void> {
-    const pendingFixes = this.#pendingFixes;
-    this.#pendingFixes = [];
-    const results = await Promise.all(pendingFixes.map(({ breach, fix }) => this.#apply(breach, fix)));
-    for (const [i, { breach }] of pendingFixes.entries()) {
-      if (!results[i]) continue;
-      this.doneCount++;
-      this.#onBreach?.(breach, true);
-    }
-  }
-
-  /** Commits a fix. Returns false if the fix is outdated or cannot be made because of damage. */
-  async #apply(breach: Breach, fix: readonly PlanStep[]): Promise<boolean> {
-    try {
-      await this.#context.store.commit({ steps: fix, decisive: 0 });
-      return true;
-    } catch (error) {
-      if (isGuardFailure(error)) return false;
-      if (!isDamage(error)) throw error;
-      this.#remainingBreaches.push({ ...breach, message: `${breach.message}: not done, as ${error.message}` });
-      return false;
-    }
-  }
-}
-
-/** The steps that correct counters, by a description of the wrong counter. */
-type CounterFixes = Map<string, readonly PlanStep[]>;
-
 /**
  * Corrects wrong counters of entries (oneLevelCount, subLevelCount), and returns their number. Writers may continue: a
- * counter that changes meanwhile is left to the next run. On a store without snapshots, a counter counts as wrong if
- * two surveys find the same error, and all plans decided before the second are completely applied.
+ * counter that changes meanwhile is left to the next run.
  */
 export async function recount(context: WriteContext, piecework?: Piecework): Promise<number> {
-  let fixes = await findWrongCounters(context, piecework);
-  if (fixes.size > 0 && !context.store.supports.snapshot) {
-    await context.store.waitUntilQuiet?.();
-    const fixesAgain = await findWrongCounters(context, piecework);
-    fixes = new Map([...fixesAgain].filter(([key]) => fixes.has(key)));
-  }
+  const fixes: (readonly PlanStep[])[] = [];
+  const proceed = () => piecework?.proceed();
+  await confirmed(
+    context,
+    ({ fix }) => void fixes.push(fix!),
+    (report) => {
+      const reportCount: ReportBreach = (finding) =>
+        finding.breach.invariant === 'count' && finding.fix ? report(finding) : undefined;
+      return surveyTree(context, reportCount, proceed);
+    },
+  );
   let fixedCount = 0;
-  for (const steps of fixes.values()) {
+  for (const steps of fixes) {
     await piecework?.proceed();
     // A guard fails if counters or entry have changed since the survey.
     if (await guardsHold(context.store.commit({ steps: withFence(steps, piecework), decisive: 0 }))) fixedCount++;
   }
   if (fixedCount > 0) context.nodes.clear();
   return fixedCount;
-}
-
-async function findWrongCounters(context: WriteContext, piecework: Piecework | undefined): Promise<CounterFixes> {
-  const fixes: CounterFixes = new Map();
-  await surveyTree(
-    context,
-    ({ breach, fix }) => {
-      if (breach.invariant === 'count' && fix) fixes.set(`${breach.where} ${breach.message}`, fix);
-    },
-    () => piecework?.proceed(),
-  );
-  return fixes;
 }

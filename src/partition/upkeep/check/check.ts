@@ -1,4 +1,4 @@
-import type { KeyRange, PlanStep } from '../../../store/contract.js';
+import type { KeyRange, Maybe, PlanStep } from '../../../store/contract.js';
 import { isPromise, keysOf } from '../../../store/maybe.js';
 import { keyAfter } from '../../../store/tables.js';
 import { isDecoyRow, stateOfRow } from '../../model/account-state.js';
@@ -7,15 +7,14 @@ import { isComplete } from '../../model/index-set.js';
 import type { Piecework } from '../../model/piecework.js';
 import { drawRuns, type SampleRuns } from '../../model/sample-runs.js';
 import { DELETED_TABLE, MASTER, MASTER_TABLE, Q, STATE_TABLE, TREE_TABLE } from '../../model/tables.js';
-import { uuidText } from '../../model/uuid.js';
 import { describeLoss, missingTables } from '../../tree/missing-tables.js';
 import { readSharedRow } from '../../tree/shared-row.js';
 import type { WriteContext } from '../../write/context.js';
 import { checkHistory } from './deleted-rows.js';
 import { checkEntries, checkEntriesIn, type EntryRow } from './entries.js';
-import { checkIndexRows } from './index-table.js';
+import { checkIndexRows, reportMissingRows } from './index-table.js';
 import { checkLostChunks } from './large-values.js';
-import { rowProblem } from './record.js';
+import { corruption } from './record.js';
 import { checkSettings } from './stored-form.js';
 import { type BreachReport, type OnPasswords, type OnProgress, placeOf, type ReportBreach, Survey } from './survey.js';
 import { checkTree, checkTreeRows } from './tree.js';
@@ -27,9 +26,8 @@ const MAX_TRANSIENT = 10_000;
 /**
  * Verifies every invariant of the directory (docs/formats/tables.md), and reports each breach. Returns the number of
  * breaches. Reads one snapshot if the engine has snapshots, so that writers may continue. On other engines a plan that
- * is only partly applied looks like a breach; if its front end has died, until another one applies it. There a breach
- * counts only if a second survey finds it again, after all decided plans are completely applied. Takes 36 bytes and a
- * few counters of memory per entry.
+ * is only partly applied looks like a breach; if its front end has died, until another one applies it. There breaches are
+ * looked for twice (`confirmed`). Takes 36 bytes and a few counters of memory per entry.
  * ~ If tables are missing, nothing else is checked. `onPasswords` receives the passwords of each entry that has any.
  */
 export async function check(
@@ -41,28 +39,42 @@ export async function check(
   const missing = await missingTables(context.store);
   for (const error of missing) onBreach(lossOf(error));
   if (missing.length > 0) return missing.length;
-  if (context.store.supports.snapshot)
-    return survey(context, ({ breach }) => onBreach(breach), onProgress, onPasswords);
-  const breachesFound = new Map<string, Breach>();
-  const breachCount = await survey(
+  return confirmed(
     context,
-    ({ breach }) => {
-      if (breachesFound.size > MAX_TRANSIENT) return onBreach(breach);
-      breachesFound.set(breachText(breach), breach);
-      if (breachesFound.size > MAX_TRANSIENT) for (const earlier of breachesFound.values()) onBreach(earlier);
-    },
-    onProgress,
-    onPasswords,
+    ({ breach }) => onBreach(breach),
+    (report, isFirst) => survey(context, report, onProgress, isFirst ? onPasswords : undefined),
+    MAX_TRANSIENT,
   );
-  if (breachesFound.size === 0 || breachesFound.size > MAX_TRANSIENT) return breachCount;
+}
+
+/**
+ * Runs a survey and reports its breaches. On an engine without snapshots a plan that is only partly applied looks like a
+ * breach. There the survey runs again after all decided plans are completely applied, and a breach counts only if both
+ * surveys find it. More than `limit` breaches are reported at once. Returns the number of breaches.
+ */
+export async function confirmed(
+  context: WriteContext,
+  report: ReportBreach,
+  run: (report: ReportBreach, isFirst: boolean) => Promise<number>,
+  limit = Number.POSITIVE_INFINITY,
+): Promise<number> {
+  if (context.store.supports.snapshot) return run(report, true);
+  const found = new Map<string, BreachReport>();
+  const collect = async (finding: BreachReport): Promise<void> => {
+    if (found.size > limit) return report(finding);
+    found.set(breachText(finding.breach), finding);
+    if (found.size > limit) for (const earlier of found.values()) await report(earlier);
+  };
+  const breachCount = await run(collect, true);
+  if (found.size === 0 || found.size > limit) return breachCount;
   await context.store.waitUntilQuiet?.();
   let confirmedCount = 0;
-  const reportConfirmed = ({ breach }: BreachReport): void => {
-    if (!breachesFound.delete(breachText(breach))) return;
+  const reportConfirmed = (finding: BreachReport): Maybe<void> => {
+    if (!found.delete(breachText(finding.breach))) return;
     confirmedCount++;
-    onBreach(breach);
+    return report(finding);
   };
-  await survey(context, reportConfirmed, onProgress);
+  await run(reportConfirmed, false);
   return confirmedCount;
 }
 
@@ -139,7 +151,7 @@ async function checkAccountStates(survey: Survey): Promise<void> {
     const entries = await survey.getMany(MASTER_TABLE.name, keys);
     for (const [i, key] of keys.entries()) {
       if (isDecoyRow(key)) continue;
-      const problem = rowProblem(rows[i]!) ?? stateProblem(rows[i]!);
+      const problem = corruption(() => stateOfRow(rows[i]!));
       const isLost = !entries[i] && survey.isFullyReadable(MASTER_TABLE.name);
       if (!problem && !isLost) continue;
       const message = problem ? `the account state cannot be read: ${problem}` : 'an account state belongs to no entry';
@@ -149,15 +161,6 @@ async function checkAccountStates(survey: Survey): Promise<void> {
       await survey.report('state', placeOf(key), `${message}; repair removes it`, fix);
     }
   });
-}
-
-function stateProblem(row: Buffer): string | undefined {
-  try {
-    stateOfRow(row);
-    return undefined;
-  } catch (error) {
-    return (error as Error).message;
-  }
 }
 
 export interface SampleResult {
@@ -175,27 +178,30 @@ export async function sampleCheck(
   piecework?: Piecework,
 ): Promise<SampleResult> {
   const runs = await drawRuns(context.store, entries);
-  const result = await checkRuns(context, runs, piecework);
-  if (result.breaches.length === 0 || context.store.supports.snapshot) return result;
-  // A plan that is only partly applied looks like a breach. Check again when all decided plans are applied.
-  await context.store.waitUntilQuiet?.();
-  const secondResult = await checkRuns(context, runs, piecework);
-  const firstTexts = new Set(result.breaches.map(breachText));
-  const breaches = secondResult.breaches.filter((breach) => firstTexts.has(breachText(breach)));
-  return { entryCount: secondResult.entryCount, breaches };
-}
-
-async function checkRuns(
-  context: WriteContext,
-  { keys, runLength }: SampleRuns,
-  piecework: Piecework | undefined,
-): Promise<SampleResult> {
   const breaches: Breach[] = [];
   /** The entryUUIDs (Latin-1) of checked entries, as runs may overlap. */
   const checkedIds = new Set<string>();
-  await runSurvey(
+  await confirmed(
     context,
     ({ breach }) => void breaches.push(breach),
+    (report) => {
+      checkedIds.clear();
+      return checkRuns(context, runs, checkedIds, report, piecework);
+    },
+  );
+  return { entryCount: checkedIds.size, breaches };
+}
+
+function checkRuns(
+  context: WriteContext,
+  { keys, runLength }: SampleRuns,
+  checkedIds: Set<string>,
+  report: ReportBreach,
+  piecework: Piecework | undefined,
+): Promise<number> {
+  return runSurvey(
+    context,
+    report,
     () => piecework?.proceed(),
     async (pass) => {
       for (const place of keys) {
@@ -206,7 +212,6 @@ async function checkRuns(
       }
     },
   );
-  return { entryCount: checkedIds.size, breaches };
 }
 
 /** Checks at most `limit` entries of a range, from its start. Returns their number. */
@@ -221,16 +226,11 @@ async function checkRun(survey: Survey, range: KeyRange, limit: number, checkedI
 
 /** Checks that the index rows of the entries exist in all complete indexes. */
 async function checkPostings(survey: Survey, entries: readonly EntryRow[]): Promise<void> {
-  for (const { id, impliedRows } of entries) {
-    const rows = (impliedRows?.rows ?? []).filter(({ index }) => isComplete(index));
-    const rowCounts = await Promise.all(
-      rows.map(({ index, keyPrefix: prefix }) => {
-        const key = Buffer.concat([prefix, id]);
-        return survey.reader.count(index.table, { from: key, to: keyAfter(key) }, 1);
-      }),
-    );
-    for (const [i, { index }] of rows.entries())
-      if (rowCounts[i] === 0)
-        await survey.report('index', uuidText(id), `an index row of '${index.type.name}' is missing; repair adds it`);
+  for (const index of survey.indexes.list.filter(isComplete)) {
+    const implying = entries.map(({ id, row, impliedRows }) => {
+      const rows = impliedRows?.rows.filter((implied) => implied.index === index) ?? [];
+      return { id, row, prefixes: rows.map(({ keyPrefix }) => keyPrefix) };
+    });
+    await reportMissingRows(survey, index, implying);
   }
 }

@@ -37,25 +37,42 @@ async function readFingerprint(survey: Survey, index: Index): Promise<Fingerprin
 
 async function checkMissingRows(survey: Survey, index: Index): Promise<void> {
   await survey.forEachBatch(MASTER_TABLE.name, false, async (ids, rows) => {
-    const impliedRows: { readonly id: Buffer; readonly row: Buffer; readonly prefix: Buffer }[] = [];
+    const entries: ImplyingEntry[] = [];
     for (const [i, id] of ids.entries()) {
       if (id.length !== UUID_BYTES || survey.unreadableIds.has(id.toString('latin1'))) continue;
       const row = rows[i]!;
-      for (const prefix of await impliedPrefixes(survey, index, id, row)) impliedRows.push({ id, row, prefix });
+      entries.push({ id, row, prefixes: await impliedPrefixes(survey, index, id, row) });
     }
-    const indexRows = await survey.getMany(
-      index.table,
-      impliedRows.map(({ prefix, id }) => Buffer.concat([prefix, id])),
-    );
-    for (const [i, { id, row, prefix }] of impliedRows.entries()) {
-      if (indexRows[i]) continue;
-      const message = `row ${printable(prefix)} of the index of ${index.type.name} is missing; repair puts it`;
-      await survey.report('index', uuidText(id), message, [
-        ...survey.guards(id, row),
-        { table: index.table, key: Buffer.concat([prefix, id]), put: [MARK] },
-      ]);
-    }
+    await reportMissingRows(survey, index, entries);
   });
+}
+
+/** An entry with the prefixes of the rows that it implies in an index. */
+interface ImplyingEntry {
+  readonly id: Buffer;
+  readonly row: Buffer;
+  readonly prefixes: readonly Buffer[];
+}
+
+/** Reports the rows that are missing in an index. */
+export async function reportMissingRows(
+  survey: Survey,
+  index: Index,
+  entries: readonly ImplyingEntry[],
+): Promise<void> {
+  const impliedRows = entries.flatMap(({ id, row, prefixes }) =>
+    prefixes.map((prefix) => ({ id, row, prefix, key: Buffer.concat([prefix, id]) })),
+  );
+  const indexRows = await survey.getMany(
+    index.table,
+    impliedRows.map(({ key }) => key),
+  );
+  for (const [i, { id, row, prefix, key }] of impliedRows.entries()) {
+    if (indexRows[i]) continue;
+    const message = `row ${printable(prefix)} of the index of ${index.type.name} is missing; repair puts it`;
+    const fix = [...survey.guards(id, row), { table: index.table, key, put: [MARK] }];
+    await survey.report('index', uuidText(id), message, fix);
+  }
 }
 
 async function checkExtraRows(survey: Survey, index: Index): Promise<void> {
