@@ -208,7 +208,9 @@ for (const engine of NEAR_ENGINES) {
       put.push({ family: MASTER.treeInfo, qualifier: Q.version, value: counterBytes(version) });
       await fixture.store.commit({ steps: [{ table: MASTER_TABLE.name, key: id, put }], decisive: 0 });
       const messages = (await fixture.breaches()).map(({ invariant, message }) => `${invariant} ${message}`);
-      expect(messages.join('\n')).to.match(/^computed HasSubordinates: it is computed .*; repair removes 1 values; entryDN: it is computed/im);
+      expect(messages.join('\n')).to.match(
+        /^computed HasSubordinates: it is computed .*; repair removes 1 values; entryDN: it is computed/im,
+      );
       await fixture.partition.repair();
       await fixture.expectClean();
       expect(await fixture.values(`cn=x,${SUFFIX}`, 'entryDN')).to.deep.equal([]);

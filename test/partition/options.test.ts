@@ -100,10 +100,14 @@ for (const engine of NEAR_ENGINES) {
       await store('description;vucsn-5f', 'two', 'ONE');
       await store('description;lang-de;vucsn-5f', 'drei');
       await store('modifyTimestamp;adcsn-5f;vucsn-5f', '20200101000000Z');
+      // Stored before `manager`, which is corrected, too.
+      await store('Manager;vucsn-5f', 'cn=b');
+      await store('manager', 'CN = a');
       const [time] = await fixture.values(ANN, 'modifyTimestamp');
       expect(await mended()).to.have.length(1);
       expect((await descriptions()).filter((one) => one.includes(';'))).to.deep.equal(['description;lang-de']);
       expect(await fixture.values(ANN, 'description')).to.deep.equal(['one', 'two']);
+      expect(await fixture.values(ANN, 'manager')).to.deep.equal(['CN=a', 'cn=b']);
       expect(await fixture.values(ANN, 'description;lang-de')).to.deep.equal(['drei']);
       expect(await fixture.values(ANN, 'modifyTimestamp')).to.deep.equal([time]);
     });

@@ -25,9 +25,8 @@ const MAX_TRANSIENT = 10_000;
 
 /**
  * Verifies every invariant of the directory (docs/formats/tables.md), and reports each breach. Returns the number of
- * breaches. Reads one snapshot if the engine has snapshots, so that writers may continue. On other engines a plan that
- * is only partly applied looks like a breach; if its front end has died, until another one applies it. There breaches are
- * looked for twice (`confirmed`). Takes 36 bytes and a few counters of memory per entry.
+ * breaches. Reads one snapshot if the engine has snapshots, so that writers may continue. On other engines it looks for
+ * breaches twice (`confirmed`). Takes 36 bytes and a few counters of memory per entry.
  * ~ If tables are missing, nothing else is checked. `onPasswords` receives the passwords of each entry that has any.
  */
 export async function check(
@@ -42,15 +41,23 @@ export async function check(
   return confirmed(
     context,
     ({ breach }) => onBreach(breach),
-    (report, isFirst) => survey(context, report, onProgress, isFirst ? onPasswords : undefined),
+    // Without the fixes, which would take much memory.
+    (report, isFirst) =>
+      survey(
+        context,
+        ({ breach }) => report({ breach, fix: undefined }),
+        onProgress,
+        isFirst ? onPasswords : undefined,
+      ),
     MAX_TRANSIENT,
   );
 }
 
 /**
- * Runs a survey and reports its breaches. On an engine without snapshots a plan that is only partly applied looks like a
- * breach. There the survey runs again after all decided plans are completely applied, and a breach counts only if both
- * surveys find it. More than `limit` breaches are reported at once. Returns the number of breaches.
+ * Runs a survey and reports its breaches. On an engine without snapshots a plan that is only partly applied looks like
+ * a breach; if its front end has died, until another one applies it. There the survey runs again after all decided
+ * plans are completely applied, and a breach counts only if both surveys find it. More than `limit` breaches are
+ * reported at once. Returns the number of breaches.
  */
 export async function confirmed(
   context: WriteContext,

@@ -12,7 +12,7 @@ import {
 import { uuidText } from '../../model/uuid.js';
 import { checkLarge } from './large-values.js';
 import { rowProblem } from './record.js';
-import { placeOf, type Survey } from './survey.js';
+import { placeOf, type Survey, sameCell } from './survey.js';
 
 /** Checks that deleted entries and purge rows agree, and that change records can be read. */
 export async function checkHistory(survey: Survey): Promise<void> {
@@ -52,7 +52,7 @@ async function checkDeletedEntry(survey: Survey, key: Buffer, row: Buffer): Prom
   const timeGuardStep: PlanStep = {
     table: DELETED_TABLE.name,
     key,
-    guards: [{ op: 'equals', family: DELETED.deletion, qualifier: DELETION.time, value: time }],
+    guards: [sameCell(row, { family: DELETED.deletion, qualifier: DELETION.time })],
   };
   try {
     await checkLarge(survey, DELETED_TABLE.name, key, row, [timeGuardStep]);

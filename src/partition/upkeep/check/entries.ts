@@ -97,11 +97,12 @@ async function readEntry(survey: Survey, key: Buffer, row: Buffer): Promise<Entr
     await survey.report('row', place, 'a key of table master is not an entryUUID; nothing can be made of it');
     return undefined;
   }
-  const parentId = parentIdOfRow(row);
+  const rowFault = rowProblem(row);
+  const parentId = rowFault ? ROOT_ID : parentIdOf(row);
   // An unreadable entry is recorded with its parent, too, so that the entries below it do not count as lost.
-  const number = survey.ids.append(key, parentId ?? ROOT_ID);
+  const number = survey.ids.append(key, parentId.length === UUID_BYTES ? parentId : ROOT_ID);
   survey.oneLevelCounts[number] = Number.NaN;
-  const problem = unreadableReason(survey, row, parentId);
+  const problem = rowFault ?? contentProblem(survey, row);
   if (problem) {
     survey.unreadableIds.add(key.toString('latin1'));
     const message = `${problem}; repair leaves it and what belongs to it alone: restore it from a backup`;
@@ -122,18 +123,9 @@ async function readEntry(survey: Survey, key: Buffer, row: Buffer): Promise<Entr
   return { ...entry, number, treeKey: treeKeyOfRow(row), impliedRows };
 }
 
-/** Returns the parent in a master row that may be damaged; undefined if it is unknown. */
-function parentIdOfRow(row: Buffer): Buffer | undefined {
-  if (rowProblem(row)) return undefined;
-  const parentId = parentIdOf(row);
-  return parentId.length === UUID_BYTES ? parentId : undefined;
-}
-
-/** Returns the reason why a master row cannot be read; undefined for a readable row. */
-function unreadableReason(survey: Survey, row: Buffer, parentId: Buffer | undefined): string | undefined {
-  const problem = rowProblem(row);
-  if (problem) return problem;
-  if (!parentId) return 'the master row has no parentId of 16 bytes';
+/** Returns the reason why the cells of a master row cannot be read; undefined if they can. */
+function contentProblem(survey: Survey, row: Buffer): string | undefined {
+  if (parentIdOf(row).length !== UUID_BYTES) return 'the master row has no parentId of 16 bytes';
   if (cellValue(row, MASTER.treeInfo, Q.version)?.length !== 8) return 'the master row has no version of 8 bytes';
   for (const { family, qualifier } of unpackRow(row))
     if (family === MASTER.upAttributes && qualifier.length <= 4)
@@ -176,14 +168,10 @@ async function checkName(survey: Survey, entry: CheckedEntry): Promise<void> {
 async function checkTreeRow(survey: Survey, entry: EntryRow, row: Buffer | undefined): Promise<void> {
   const { id, treeKey: key } = entry;
   const entryId = uuidText(id);
-  if (!row) {
-    const message = 'the entry has no tree row, so its name does not find it; repair makes it';
-    return survey.report('treeRow', entryId, message, rebuildSteps(survey, entry));
-  }
-  const problem = rowProblem(row);
-  if (problem) {
-    survey.foreignTreeKeys.add(key.toString('latin1'));
-    return survey.report('treeRow', entryId, `${problem}; repair makes the tree row anew`, rebuildSteps(survey, entry));
+  const problem = row ? rowProblem(row) : 'the entry has no tree row, so its name does not find it';
+  if (!row || problem) {
+    if (row) survey.foreignTreeKeys.add(key.toString('latin1'));
+    return survey.report('treeRow', entryId, `${problem}; repair makes it anew`, rebuildSteps(survey, entry));
   }
   const ownerId = cellValue(row, TREE.treeInfo, Q.id);
   if (!ownerId?.equals(id)) return checkForeignTreeRow(survey, entry, ownerId);

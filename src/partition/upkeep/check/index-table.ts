@@ -1,10 +1,10 @@
 import { MARK } from '../../../store/row.js';
-import { draftWithLarge, ImpliedRows, implyType } from '../../model/implied.js';
+import { ImpliedRows, implyType } from '../../model/implied.js';
 import { type Index, isComplete } from '../../model/index-set.js';
-import { readAllLarge, retryWhileReplaced } from '../../model/large.js';
 import { MASTER_TABLE, UUID_BYTES } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import { Fingerprint } from './fingerprint.js';
+import { readImplyingDraft } from './record.js';
 import { printable, type Survey } from './survey.js';
 
 /**
@@ -99,16 +99,8 @@ async function checkExtraRows(survey: Survey, index: Index): Promise<void> {
 
 /** Returns the prefixes of the rows that an entry implies in an index. */
 async function impliedPrefixes(survey: Survey, index: Index, id: Buffer, row: Buffer): Promise<Buffer[]> {
-  return retryWhileReplaced(async (again) => {
-    const currentRow = again ? await survey.get(MASTER_TABLE.name, id) : row;
-    return currentRow ? prefixesOfRow(survey, index, id, currentRow) : [];
-  });
-}
-
-async function prefixesOfRow(survey: Survey, index: Index, id: Buffer, row: Buffer): Promise<Buffer[]> {
-  const largeValues = await readAllLarge(survey.reader, MASTER_TABLE.name, id, row);
-  const attributes = draftWithLarge(survey.context, row, largeValues).ofType(index.type);
+  const draft = await readImplyingDraft(survey, id, row);
   const implied = new ImpliedRows();
-  implyType(index.type, attributes, index, implied);
-  return implied.rows.map(({ keyPrefix: prefix }) => prefix);
+  if (draft) implyType(index.type, draft.ofType(index.type), index, implied);
+  return implied.rows.map(({ keyPrefix }) => keyPrefix);
 }

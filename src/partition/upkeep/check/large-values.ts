@@ -10,10 +10,10 @@ import {
   POINTER_BYTES,
   readExistingChunks,
 } from '../../model/large.js';
-import { largeQualifiers, MASTER, Q, UUID_BYTES } from '../../model/tables.js';
+import { largeQualifiers, MASTER, Q } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import { isBeingWritten, isMark } from '../../write/large-ahead.js';
-import { printable, type Survey } from './survey.js';
+import { placeOf, printable, type Survey } from './survey.js';
 
 export interface LargeValues {
   /** The requested values by qualifier (Latin-1). */
@@ -45,9 +45,9 @@ export async function checkLarge(
   for (const name of qualifiers ?? []) {
     const qualifier = Buffer.from(name, 'latin1');
     const pointer = cellValue(row, MASTER.upAttributes, qualifier);
-    const location: LargeLocation | undefined = pointer && { table, id, qualifier, pointer };
-    const value =
-      location && removeNames(extraNames, location) && (await verifyValue(survey, location, isWanted(qualifier)));
+    const names = pointer && takeNames(extraNames, qualifier, pointer);
+    const chunks = names && readExistingChunks(survey.reader, table, id, names);
+    const value = chunks && (await verifyValue(survey, chunks, pointer!, isWanted(qualifier)));
     if (value) {
       if (value !== true) values.set(name, value);
       continue;
@@ -71,22 +71,14 @@ export async function checkLarge(
   return { values, hasLostValue };
 }
 
-/** Removes from `names` the chunks that some writer is writing now. */
+/** Removes from `names` the marks (`isMark`) of writers that are writing now, and their chunks. */
 async function excludeActiveWrites(survey: Survey, table: string, id: Buffer, names: Set<string>): Promise<void> {
-  const qualifiers = Array.from(names, (name) => Buffer.from(name, 'latin1'));
-  for (const mark of await marksOfWriters(survey, table, id, qualifiers)) {
+  for (const mark of Array.from(names, (name) => Buffer.from(name, 'latin1')).filter(isMark)) {
+    if (!isBeingWritten(await survey.reader.getCells(table, id, MASTER.largeValues, mark), mark)) continue;
     const markKey = mark.toString('latin1');
-    for (const otherName of names)
-      if (otherName === markKey || otherName.slice(-4 - CHUNK_NAME_BYTES, -4) === markKey) names.delete(otherName);
+    for (const name of names)
+      if (name === markKey || name.slice(-4 - CHUNK_NAME_BYTES, -4) === markKey) names.delete(name);
   }
-}
-
-/** Returns those of the names that are marks of writers which are writing now (`isMark`). */
-async function marksOfWriters(survey: Survey, table: string, id: Buffer, names: readonly Buffer[]): Promise<Buffer[]> {
-  const marks: Buffer[] = [];
-  for (const mark of names.filter(isMark))
-    if (isBeingWritten(await survey.reader.getCells(table, id, MASTER.largeValues, mark), mark)) marks.push(mark);
-  return marks;
 }
 
 const ROW_BATCH = 500;
@@ -100,11 +92,13 @@ export async function checkLostChunks(survey: Survey, table: string): Promise<vo
     const rows = await survey.getMany(table, keys);
     for (const [i, key] of keys.entries()) {
       if (rows[i] || !survey.isFullyReadable(table) || (await isBeingAdded(survey, table, key))) continue;
-      const place = key.length === UUID_BYTES ? uuidText(key) : `key ${printable(key)}`;
       const guards: Guard[] = [{ op: 'absent', family: MASTER.treeInfo, qualifier: Q.parentId }];
-      await survey.report('large', place, `chunks of values in table ${table}, but no entry; repair removes them`, [
-        { table, key, guards, deleteRow: true },
-      ]);
+      await survey.report(
+        'large',
+        placeOf(key),
+        `chunks of values in table ${table}, but no entry; repair removes them`,
+        [{ table, key, guards, deleteRow: true }],
+      );
     }
     if (keys.length < ROW_BATCH) return;
     lastKey = keys.at(-1);
@@ -114,40 +108,37 @@ export async function checkLostChunks(survey: Survey, table: string): Promise<vo
 
 /** Whether the row is that of a new entry whose large values are being written ahead of its plan. */
 async function isBeingAdded(survey: Survey, table: string, key: Buffer): Promise<boolean> {
-  const names = await survey.reader.namesOfCells(table, key, MASTER.largeValues);
-  return (await marksOfWriters(survey, table, key, names)).length > 0;
+  const cellNames = await survey.reader.namesOfCells(table, key, MASTER.largeValues);
+  const otherNames = new Set(cellNames.map((name) => name.toString('latin1')));
+  await excludeActiveWrites(survey, table, key, otherNames);
+  return otherNames.size < cellNames.length;
 }
 
-interface LargeLocation {
-  readonly table: string;
-  readonly id: Buffer;
-  readonly qualifier: Buffer;
-  readonly pointer: Buffer;
-}
-
-/** Removes the names of a value's chunks from `names`. Returns false if a chunk is missing. */
-function removeNames(names: Set<string>, { qualifier, pointer }: LargeLocation): boolean {
-  if (pointer.length !== POINTER_BYTES && pointer.length !== POINTER_BYTES + CHUNK_NAME_BYTES) return false;
-  if (chunkCount(pointer) > names.size) return false;
-  return chunkQualifiers(qualifier, pointer).every((name) => names.delete(name.toString('latin1')));
+/** Removes the names of a value's chunks from `names`, and returns them; undefined if a chunk is missing. */
+function takeNames(names: Set<string>, qualifier: Buffer, pointer: Buffer): readonly Buffer[] | undefined {
+  if (pointer.length !== POINTER_BYTES && pointer.length !== POINTER_BYTES + CHUNK_NAME_BYTES) return undefined;
+  if (chunkCount(pointer) > names.size) return undefined;
+  const taken = chunkQualifiers(qualifier, pointer);
+  return taken.every((name) => names.delete(name.toString('latin1'))) ? taken : undefined;
 }
 
 /** Verifies the chunks of a value. Returns the value, or `true` if it was not requested; undefined if it is wrong. */
 async function verifyValue(
   survey: Survey,
-  { table, id, qualifier, pointer }: LargeLocation,
+  chunks: ReturnType<typeof readExistingChunks>,
+  pointer: Buffer,
   isWanted: boolean,
 ): Promise<Buffer | true | undefined> {
   const hash = createHash('sha256');
-  const chunks: Buffer[] = [];
+  const keptChunks: Buffer[] = [];
   let byteCount = 0;
-  for await (const chunk of readExistingChunks(survey.reader, table, id, chunkQualifiers(qualifier, pointer))) {
+  for await (const chunk of chunks) {
     if (!chunk) return undefined;
     hash.update(chunk);
     byteCount += chunk.length;
-    if (isWanted) chunks.push(chunk);
+    if (isWanted) keptChunks.push(chunk);
     await survey.countProgress(0);
   }
   if (byteCount !== largeLength(pointer) || !hash.digest().equals(pointer.subarray(8, POINTER_BYTES))) return undefined;
-  return isWanted ? Buffer.concat(chunks) : true;
+  return isWanted ? Buffer.concat(keptChunks) : true;
 }

@@ -9,6 +9,8 @@ import { encodeBeforeImage } from '../../model/before-image.js';
 import { changeCells, changeTime } from '../../model/change-record.js';
 import type { Draft } from '../../model/draft.js';
 import { draftFromRow, entryCells } from '../../model/entry-cells.js';
+import { implyingDraft } from '../../model/implied.js';
+import { retryWhileReplaced } from '../../model/large.js';
 import {
   CHANGES_TABLE,
   cutNorm,
@@ -33,6 +35,15 @@ export interface CheckedEntry {
 
 export function storedDraft({ context }: Survey, row: Buffer): Draft {
   return draftFromRow(context.descriptions, row, largeQualifiers(row));
+}
+
+/** Returns the draft that implies the other rows of an entry; undefined if the entry was deleted meanwhile. */
+export function readImplyingDraft(survey: Survey, id: Buffer, row: Buffer): Promise<Draft | undefined> {
+  const source = { store: survey.reader, descriptions: survey.context.descriptions };
+  return retryWhileReplaced(async (isRetry) => {
+    const currentRow = isRetry ? await survey.get(MASTER_TABLE.name, id) : row;
+    return currentRow && implyingDraft(source, MASTER_TABLE.name, id, currentRow);
+  });
 }
 
 /** A position in the tree with a name, normalized (not cut) and as written. */

@@ -35,29 +35,26 @@ export async function checkStoredForm(survey: Survey, entry: CheckedEntry): Prom
   const flaws: Flaw[] = [];
   const changedAttributes = new Set<string>();
   const passwords: Buffer[] = [];
-  for (const attribute of stored.attributes) {
-    const { type } = attribute.description;
+  for (const storedAttribute of stored.attributes) {
+    const { type } = storedAttribute.description;
+    // A correction may have moved values of another attribute to this one.
+    const attribute = flaws.length === 0 ? storedAttribute : draft.get(storedAttribute.description)!;
     if (isPassword(type)) for (const { bytes } of attribute.values) passwords.push(bytes);
     const flaw = correctAttribute(survey.context.schema, attribute, draft);
-    if (!flaw) continue;
+    if (flaw?.isLeft) await survey.report(flaw.invariant, uuidText(id), flaw.message);
+    if (!flaw || flaw.isLeft) continue;
     flaws.push(flaw);
-    if (!flaw.isLeft) changedAttributes.add(type.name);
+    changedAttributes.add(type.name);
   }
   if (passwords.length > 0) await survey.onPasswords?.(id, passwords);
-  const entryUuid = correctUuid(survey.context.schema, id, draft);
-  if (entryUuid) {
-    flaws.push(entryUuid);
-    changedAttributes.add('entryUUID');
-  }
-  const wide = changedAttributes.size === 0 && wideFlaw(row, draft);
-  if (wide) flaws.push(wide);
-  for (const { invariant, message } of flaws.filter(({ isLeft }) => isLeft))
-    await survey.report(invariant, uuidText(id), message);
-  const corrected = flaws.filter(({ isLeft }) => !isLeft);
-  if (corrected.length === 0) return;
-  const message = corrected.map((flaw) => flaw.message).join('; ');
+  const uuidFlaw = correctUuid(survey.context.schema, id, draft);
+  if (uuidFlaw) changedAttributes.add('entryUUID');
+  const lastFlaw = uuidFlaw ?? (flaws.length === 0 ? wideFlaw(row, draft) : undefined);
+  if (lastFlaw) flaws.push(lastFlaw);
+  if (flaws.length === 0) return;
+  const message = flaws.map((flaw) => flaw.message).join('; ');
   const fix = rewriteSteps(survey, { id, row, draft }, [...changedAttributes]);
-  await survey.report(corrected[0]!.invariant, uuidText(id), message, fix);
+  await survey.report(flaws[0]!.invariant, uuidText(id), message, fix);
 }
 
 /** Corrects an attribute in `draft`. Returns its first flaw; another one is found when that one is repaired. */

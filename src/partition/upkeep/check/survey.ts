@@ -1,5 +1,5 @@
 import type { Batch, CellName, Guard, KeyRange, Maybe, PlanStep, Reader } from '../../../store/contract.js';
-import { isPromise } from '../../../store/maybe.js';
+import { batchesOf, isPromise } from '../../../store/maybe.js';
 import { cellValue } from '../../../store/row.js';
 import type { StoreError } from '../../../store/store-error.js';
 import type { Breach } from '../../model/directory-types.js';
@@ -180,29 +180,20 @@ export class Survey {
   /** Visits a table of lists. Continues after a damaged list; other lists in the same batch may be missed. */
   async #forEachListBatch(table: string, keysOnly: boolean, look: LookAt): Promise<void> {
     let from: Buffer | undefined;
-    for (;;) {
-      const scan = this.reader.scan(table, { from }, { keysOnly });
+    do {
       try {
-        for (;;) {
-          let batch: Batch | undefined;
-          try {
-            const maybeBatch = scan.next();
-            batch = isPromise(maybeBatch) ? await maybeBatch : maybeBatch;
-          } catch (error) {
-            await this.reportDamage(error, { table });
-            const { key } = error as StoreError;
-            if (!key || (from && key.compare(from) < 0)) return;
-            from = prefixEnd(key);
-            break;
-          }
-          if (!batch) return;
-          await this.#visitBatch(batch, look);
-        }
-      } finally {
-        scan.close();
+        const scan = this.reader.scan(table, { from }, { keysOnly });
+        for await (const batch of batchesOf(scan)) await this.#visitBatch(batch, look);
+        return;
+      } catch (error) {
+        // Rows of other tables, which `look` reads, may be damaged, too.
+        if (!isDamage(error) || error.table !== table) throw error;
+        await this.reportDamage(error);
+        const { key } = error;
+        if (!key || (from && key.compare(from) < 0)) return;
+        from = prefixEnd(key);
       }
-      if (!from) return;
-    }
+    } while (from);
   }
 
   async #visitBatch({ keys, rows }: Pick<Batch, 'keys' | 'rows'>, look: LookAt): Promise<void> {
@@ -263,9 +254,9 @@ function remedyFor(table: string | undefined): string {
 }
 
 /** Returns the guard that a cell is as it was read; `row` is undefined if there was no row. */
-export function sameCell(row: Buffer | undefined, cell: CellName): Guard {
-  const value = row && cellValue(row, cell.family, cell.qualifier);
-  return value ? { ...cell, op: 'equals', value } : { ...cell, op: 'absent' };
+export function sameCell(row: Buffer | undefined, { family, qualifier }: CellName): Guard {
+  const value = row && cellValue(row, family, qualifier);
+  return value ? { op: 'equals', family, qualifier, value } : { op: 'absent', family, qualifier };
 }
 
 /** Returns the entryUUID that a key is, for messages, or the key in hex. */

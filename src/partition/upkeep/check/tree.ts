@@ -1,6 +1,5 @@
-import type { Guard, PlanStep, RowStep } from '../../../store/contract.js';
+import type { Guard } from '../../../store/contract.js';
 import { cellValue, counterBytes } from '../../../store/row.js';
-import { StoreError } from '../../../store/store-error.js';
 import { DETACHED_ID, MASTER_TABLE, normRdnOf, Q, ROOT_ID, TREE, TREE_TABLE, UUID_BYTES } from '../../model/tables.js';
 import { uuidText } from '../../model/uuid.js';
 import { dnByRows, lostDn } from '../lost-name.js';
@@ -17,7 +16,8 @@ const DETACHED = -3;
 export async function checkTree(survey: Survey): Promise<void> {
   const parentNumbers = await findParentNumbers(survey);
   const { oneLevelCounts, subLevelCounts, isInCycle } = countBelow(parentNumbers);
-  const homeId = await findHome(survey, parentNumbers);
+  const rootNorms = await readRoots(survey, parentNumbers);
+  const homeId = findHome(survey, rootNorms);
   const isWhole = survey.isFullyReadable(MASTER_TABLE.name);
   if (!isWhole) survey.noteSkipped('counters of entries', MASTER_TABLE.name);
   for (let i = 0; i < parentNumbers.length; i++) {
@@ -26,8 +26,9 @@ export async function checkTree(survey: Survey): Promise<void> {
     } else if (parentNumbers[i] === MISSING) {
       const problem = `the entry's parent ${uuidText(survey.ids.parentIdOfNumber(i))} does not exist`;
       await reportMisplaced(survey, i, homeId, 'parent', problem);
-    } else if (parentNumbers[i] === AT_ROOT) {
-      await checkSuffix(survey, i, homeId);
+    } else if (rootNorms.has(i) && !survey.suffixNorms.has(rootNorms.get(i)!)) {
+      const problem = `the entry stands at the root as ${printable(Buffer.from(rootNorms.get(i)!, 'latin1'))}, which is no suffix`;
+      await reportMisplaced(survey, i, homeId, 'parent', problem);
     }
     if (!isInCycle[i] && isWhole) await checkCounters(survey, i, oneLevelCounts[i]!, subLevelCounts[i]!);
     if ((i & 1023) === 0) await survey.countProgress(0);
@@ -83,17 +84,23 @@ function cycleMembers(parents: Int32Array, looped: Uint8Array): number[] {
   return members;
 }
 
-/** Returns the entry of the first suffix that exists. Entries without a parent are moved below it. */
-async function findHome(survey: Survey, parents: Int32Array): Promise<Buffer | undefined> {
-  const idsBySuffix = new Map<string, Buffer>();
+/** Returns the normalized names (Latin-1) of the readable entries at the root, by entry number. */
+async function readRoots(survey: Survey, parents: Int32Array): Promise<Map<number, string>> {
+  const norms = new Map<number, string>();
   for (let i = 0; i < parents.length; i++) {
     if (parents[i] !== AT_ROOT) continue;
     const id = survey.ids.idOfNumber(i);
     const row = survey.unreadableIds.has(id.toString('latin1')) ? undefined : await survey.get(MASTER_TABLE.name, id);
-    if (row) idsBySuffix.set(normRdnOf(row).toString('latin1'), id);
+    if (row) norms.set(i, normRdnOf(row).toString('latin1'));
   }
-  for (const norm of survey.suffixNorms) if (idsBySuffix.has(norm)) return idsBySuffix.get(norm);
-  return undefined;
+  return norms;
+}
+
+/** Returns the entry of the first suffix that exists. Entries without a parent are moved below it. */
+function findHome(survey: Survey, rootNorms: ReadonlyMap<number, string>): Buffer | undefined {
+  const numbersByNorm = new Map([...rootNorms].map(([number, norm]) => [norm, number]));
+  const suffix = [...survey.suffixNorms].find((norm) => numbersByNorm.has(norm));
+  return suffix === undefined ? undefined : survey.ids.idOfNumber(numbersByNorm.get(suffix)!);
 }
 
 /** Reports an entry in a wrong position. The fix moves it, with its subtree, below a suffix under a unique name. */
@@ -108,8 +115,6 @@ async function reportMisplaced(
   const entryId = uuidText(id);
   const row = await survey.get(MASTER_TABLE.name, id);
   if (!row || survey.unreadableIds.has(id.toString('latin1'))) return;
-  if (!survey.isFullyReadable(MASTER_TABLE.name))
-    return survey.report(invariant, entryId, `${problem}; repair moves it once table master can be read whole`);
   if (!home || home.equals(id)) {
     const message = `${problem}, and no suffix has an entry to put it below; add the entry of a suffix, then repair`;
     return survey.report(invariant, entryId, message);
@@ -120,16 +125,7 @@ async function reportMisplaced(
   await survey.report(invariant, entryId, message, rewriteSteps(survey, entry, [], { ...rdn, parentId: home }));
 }
 
-async function checkSuffix(survey: Survey, number: number, home: Buffer | undefined): Promise<void> {
-  const id = survey.ids.idOfNumber(number);
-  if (survey.unreadableIds.has(id.toString('latin1'))) return;
-  const row = await survey.get(MASTER_TABLE.name, id);
-  const norm = row && normRdnOf(row);
-  if (!norm || survey.suffixNorms.has(norm.toString('latin1'))) return;
-  const problem = `the entry stands at the root as ${printable(norm)}, which is no suffix`;
-  await reportMisplaced(survey, number, home, 'parent', problem);
-}
-
+/** Reports wrong counters. The fix guards the counters that were read. */
 async function checkCounters(survey: Survey, number: number, one: number, sub: number): Promise<void> {
   const storedOneLevel = survey.oneLevelCounts[number]!;
   const storedSubLevel = survey.subLevelCounts[number]!;
@@ -140,30 +136,21 @@ async function checkCounters(survey: Survey, number: number, one: number, sub: n
   if (!row) return;
   const key = treeKeyOfRow(row);
   const treeRow = await survey.get(TREE_TABLE.name, key);
+  const put = [
+    { family: TREE.treeInfo, qualifier: Q.oneLevelCount, value: counterBytes(BigInt(one)) },
+    { family: TREE.treeInfo, qualifier: Q.subLevelCount, value: counterBytes(BigInt(sub)) },
+  ];
+  const guards = [idGuard(id), ...put.map((cell) => sameCell(treeRow, cell))];
   const message = `oneLevelCount is ${storedOneLevel} and subLevelCount ${storedSubLevel}, ${one} and ${sub} entries are there; repair sets them`;
   await survey.report('count', uuidText(id), message, [
     ...survey.guards(id, row),
-    counterStep(id, key, treeRow, one, sub),
+    { table: TREE_TABLE.name, key, guards, put },
   ]);
 }
 
-/** Returns the step that sets the counters. Guards the counters that were read. */
-function counterStep(id: Buffer, key: Buffer, treeRow: Buffer | undefined, one: number, sub: number): RowStep {
-  const oneLevelCount = { family: TREE.treeInfo, qualifier: Q.oneLevelCount };
-  const subLevelCount = { family: TREE.treeInfo, qualifier: Q.subLevelCount };
-  return {
-    table: TREE_TABLE.name,
-    key,
-    guards: [
-      { op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: id },
-      sameCell(treeRow, oneLevelCount),
-      sameCell(treeRow, subLevelCount),
-    ],
-    put: [
-      { ...oneLevelCount, value: counterBytes(BigInt(one)) },
-      { ...subLevelCount, value: counterBytes(BigInt(sub)) },
-    ],
-  };
+/** Returns the guard that a tree row is that of the entry. */
+function idGuard(id: Buffer): Guard {
+  return { op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: id };
 }
 
 /** Reports tree rows that no entry implies. There are none if the number of rows is the number of implied rows. */
@@ -192,7 +179,9 @@ async function checkTreeExtras(survey: Survey): Promise<void> {
         ? `it leads to ${id.toString('hex')}, which ${masterRow ? 'stands elsewhere' : 'is no entry'}`
         : 'it leads nowhere';
       const message = `the tree row is no entry's: ${problem}; repair removes it`;
-      await survey.report('treeRow', `tree ${printable(key)}`, message, removalSteps(survey, id, masterRow, key));
+      const removal = { table: TREE_TABLE.name, key, guards: id ? [idGuard(id)] : [], deleteRow: true };
+      const guards = id ? survey.guards(id, masterRow, true) : [];
+      await survey.report('treeRow', `tree ${printable(key)}`, message, [...guards, removal]);
     }
   });
 }
@@ -209,17 +198,6 @@ async function reportLostName(survey: Survey, id: Buffer, key: Buffer): Promise<
 }
 
 function entryIdOf(row: Buffer): Buffer | undefined {
-  try {
-    const id = cellValue(row, TREE.treeInfo, Q.id);
-    return id?.length === UUID_BYTES ? id : undefined;
-  } catch (error) {
-    if (error instanceof StoreError && error.code === 'corrupt') return undefined;
-    throw error;
-  }
-}
-
-function removalSteps(survey: Survey, id: Buffer | undefined, master: Buffer | undefined, key: Buffer): PlanStep[] {
-  const guards: Guard[] = id ? [{ op: 'equals', family: TREE.treeInfo, qualifier: Q.id, value: id }] : [];
-  const ownerGuards = id ? survey.guards(id, master, true) : [];
-  return [...ownerGuards, { table: TREE_TABLE.name, key, guards, deleteRow: true }];
+  const id = rowProblem(row) ? undefined : cellValue(row, TREE.treeInfo, Q.id);
+  return id?.length === UUID_BYTES ? id : undefined;
 }

@@ -1,6 +1,4 @@
 import type { PlanStep } from '../../../store/contract.js';
-import { implyingDraft } from '../../model/implied.js';
-import { isReplacedError } from '../../model/large.js';
 import { MASTER_TABLE, UUID_BYTES } from '../../model/tables.js';
 import {
   idText,
@@ -18,7 +16,7 @@ import {
 import { uuidText } from '../../model/uuid.js';
 import type { Constraint } from '../../model/value-rules.js';
 import { isInScope, positionOf } from '../../write/unique-scope.js';
-import { corruption } from './record.js';
+import { corruption, readImplyingDraft } from './record.js';
 import { printable, type Survey } from './survey.js';
 
 /**
@@ -154,18 +152,12 @@ class ConstraintCheck {
       await this.#report(norm, `entries ${idsInScope.join(', ')} have it; change all but one of them`);
   }
 
+  /** Returns the values of an entry under the constraint. */
   async #normsOf(id: Buffer, row: Buffer): Promise<ReadonlyMap<string, Buffer>> {
-    const { context, reader } = this.#survey;
-    try {
-      const source = { store: reader, descriptions: context.descriptions };
-      const draft = await implyingDraft(source, MASTER_TABLE.name, id, row);
-      const { filter } = this.#unique;
-      return filter && !context.fits(filter, draft) ? new Map() : uniqueValues(this.#unique, draft);
-    } catch (error) {
-      // The entry was changed during the read, so it is not judged.
-      if (isReplacedError(error)) return new Map();
-      throw error;
-    }
+    const { filter } = this.#unique;
+    const draft = await readImplyingDraft(this.#survey, id, row);
+    const isCovered = draft && (!filter || this.#survey.context.fits(filter, draft));
+    return isCovered ? uniqueValues(this.#unique, draft) : new Map();
   }
 
   #report(norm: Buffer, problem: string, fix?: readonly PlanStep[]): Promise<void> {
