@@ -4,6 +4,7 @@ import { changeRecord } from '../../src/partition/model/change-record.js';
 import { CHANGES_TABLE } from '../../src/partition/model/tables.js';
 import { batchesOf } from '../../src/store/maybe.js';
 import { StoreError } from '../../src/store/store-error.js';
+import { soakTest } from '../rounds.js';
 import { ACTOR, change, ENGINES, Fixture, openFixture, refused, SUFFIX, SYSTEM, seeded, uuidText } from './fixture.js';
 import { nearTests } from './near-engines.js';
 
@@ -16,6 +17,7 @@ const MANY = 1100;
 for (const engine of ENGINES) {
   describe(`tree delete (${engine})`, () => {
     const near = nearTests(engine);
+    const nearMany = engine === 'delayed' ? soakTest : near;
     let fixture: Fixture;
 
     beforeEach(async () => {
@@ -121,7 +123,7 @@ for (const engine of ENGINES) {
       expect(await fixture.values(`cn=in,${STAFF}`, 'member')).to.deep.equal([`cn=bob,${STAFF}`]);
     });
 
-    near('of many entries no reader sees one after the answer, and a restart goes on', async () => {
+    nearMany('of many entries no reader sees one after the answer, and a restart goes on', async () => {
       await addMany();
       const { commit } = fixture.store;
       let left = 3;
@@ -141,7 +143,7 @@ for (const engine of ENGINES) {
       expect(await deletions()).to.have.length(MANY + 6);
     });
 
-    near('values of the entries are free, and the deleted entries are told once all are deleted', async () => {
+    nearMany('values of the entries are free, and the deleted entries are told once all are deleted', async () => {
       await fixture.partition.addUnique({ attributes: ['mail'] });
       await fixture.partition.finishUnique();
       await addMany();
@@ -156,7 +158,7 @@ for (const engine of ENGINES) {
         .and.to.include(uuidText(id));
     });
 
-    near('two trees of the same RDN', async () => {
+    nearMany('two trees of the same RDN', async () => {
       await addMany();
       await fixture.unit('people', GROUP);
       await Promise.all([deleteTree(PEOPLE), deleteTree(`ou=people,${GROUP}`)]);
