@@ -1,4 +1,5 @@
 import { existsSync, readdirSync } from 'node:fs';
+import { constants, setPriority } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { DISORDER_MS, type NumberedChange, recordsBack, timeMs } from '../../partition/feed/change-reader.js';
@@ -68,6 +69,8 @@ async function withProgress<T>(title: string, work: (onRows: (table: string, cou
 }
 
 async function backup({ to, incremental = false }: BackupFlags, command: Command): Promise<void> {
+  // Servers of the machine go first.
+  setPriority(constants.priority.PRIORITY_LOW);
   const settings = resolveSettings(command);
   const folder = resolve(to);
   const isUpdate = incremental && existsSync(folder) && readdirSync(folder).length > 0;
