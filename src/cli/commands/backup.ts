@@ -70,7 +70,7 @@ async function withProgress<T>(title: string, work: (onRows: (table: string, cou
 
 async function backup({ to, incremental = false }: BackupFlags, command: Command): Promise<void> {
   // Servers of the machine go first.
-  setPriority(constants.priority.PRIORITY_LOW);
+  setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
   const settings = resolveSettings(command);
   const folder = resolve(to);
   const isUpdate = incremental && existsSync(folder) && readdirSync(folder).length > 0;
