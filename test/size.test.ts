@@ -9,7 +9,7 @@ const root = fileURLToPath(new URL('../../src/', import.meta.url));
  * Lines that `src` may have. A feature raises the number by what was planned for it, and no more: what does not fit is
  * made smaller elsewhere first. Longer lines, packed statements and fewer comments do not count as smaller.
  */
-const MOST_LINES = 94_450;
+const MOST_LINES = 94_459;
 /** Length of the list of the largest files. */
 const LARGEST = 10;
 

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { STATE_TABLE } from '../../src/partition/model/tables.js';
 import type { ApplicationPasswordsRequest } from '../../src/protocol/extended/application-passwords.js';
-import { ExtendedOid } from '../../src/protocol/oids.js';
+import { ControlOid, ExtendedOid } from '../../src/protocol/oids.js';
 import type { Plan } from '../../src/store/contract.js';
 import { costOfHashing } from '../password/cost-of-hashing.js';
 import { decodeAddedPassword, encodeApplicationPasswords, encodePasswordModify } from '../protocol/client-values.js';
@@ -128,6 +128,8 @@ describe('server: application passwords', () => {
       expect((await client.request(asked)).code, 'nor compares any').to.equal(50);
     }
     expect((await client.search(P0)).code, 'all else goes on').to.equal(0);
+    const proxied = { oid: ControlOid.proxiedAuthorization, critical: true, value: Buffer.from(`dn:${P0}`) };
+    expect((await client.search(P0, {}, [proxied])).code, 'nor acts as anybody').to.equal(123);
     expect(await code(P0, 'secret-0')).to.equal(0);
     expect((await passwordModify(user, password, 'other')).code, 'it is no old password').to.equal(49);
     const deleted = {

@@ -66,6 +66,15 @@ describe('server: sorted searches', () => {
     list.close();
   });
 
+  it('many windows at a time are all sent, those of orders that are dropped meanwhile, too', async () => {
+    const client = await RawClient.open(running.port);
+    await client.bind(ADMIN.dn, ADMIN.password);
+    const keys = ['sn', 'cn', 'uid', 'title', 'mail', 'objectClass'].flatMap((key) => [key, `-${key}`, `${key}/sn`]);
+    const asked = [...keys, ...keys].map((key) => ask([sortControl(key), windowControl(0, 9, [1, 0])], client));
+    expect((await Promise.all(asked)).map(({ code }) => code)).to.deep.equal(asked.map(() => 0));
+    client.close();
+  });
+
   it('a window needs the sort control, has no pages, and lies in the list', async () => {
     const unsorted = await ask([windowControl(0, 5, [1, 0])]);
     expect([unsorted.code, windowResult(unsorted)?.code]).to.deep.equal([60, 60]);

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import type { Modification } from '../../src/ldap/ldap-types.js';
 import type { Partition } from '../../src/partition/index.js';
 import type { Request } from '../../src/protocol/ldap-messages.js';
-import { ABORTED_TRANSACTION, ExtendedOid } from '../../src/protocol/oids.js';
+import { ABORTED_TRANSACTION, ControlOid, ExtendedOid } from '../../src/protocol/oids.js';
 import { change, ENGINES, openStore } from '../partition/fixture.js';
 import { abortedIdentifier, ClientTransaction, failedId, modifyRequest } from './client-transaction.js';
 import {
@@ -404,6 +404,37 @@ describe('server: transactions of one server', () => {
     );
     expect(await abortedIdentifier(client)).to.deep.equal(long.identifier);
     for (const { code } of [await many.end(), await long.end()]) expect(code).to.equal(53);
+  });
+
+  it('the limits are those of all transactions of a connection', async () => {
+    const [one, other] = [await ClientTransaction.begin(client), await ClientTransaction.begin(client)];
+    await one.add(remove);
+    for (let n = 0; n < 2; n++) await other.add(remove);
+    expect((await one.send(remove)).code).to.equal(11);
+    expect(await abortedIdentifier(client)).to.deep.equal(one.identifier);
+    expect((await other.end(false)).code).to.equal(0);
+  });
+
+  it('does not begin as another user', async () => {
+    const authzId = Buffer.from(`dn:${personDn('p0')}`);
+    const proxied = { oid: ControlOid.proxiedAuthorization, critical: true, value: authzId };
+    const start = { op: 'extended', oid: ExtendedOid.startTransaction, value: undefined } as const;
+    expect((await client.request(start, [proxied])).code).to.equal(53);
+  });
+
+  it('is dropped when the client leaves before its turn', async () => {
+    const leaver = await RawClient.open(running.port);
+    expect(await leaver.bind(ADMIN.dn, ADMIN.password)).to.equal(0);
+    const sent = await Promise.all(Array.from({ length: 16 }, () => ClientTransaction.begin(leaver)));
+    await sent[0]!.add(modifyRequest(personDn('p0'), change('replace', 'title', 'left')));
+    for (const transaction of sent)
+      leaver.send({ op: 'extended', oid: ExtendedOid.endTransaction, value: transaction.endValue() }, []);
+    leaver.close();
+    const after = await ClientTransaction.begin(client);
+    await after.add(modifyRequest(personDn('p0'), change('replace', 'title', 'stays')));
+    await after.commit();
+    const { entries } = await client.search(personDn('p0'), { attributes: ['title'] });
+    expect(String(entries[0]!.attributes.get('title'))).to.equal('stays');
   });
 
   it('a request that is too long to be decoded at once is no part of a transaction', async () => {

@@ -40,8 +40,6 @@ import { applyRules } from './rules/apply.js';
 
 /** Number of entries that one plan deletes. */
 const BATCH = 32;
-/** The entries below of a larger tree are deleted after the answer. */
-const AWAITED = 1000n;
 /** Stands above the entries that were taken out of the tree. */
 const DETACHED: Node = { id: DETACHED_ID, parent: undefined, normRdn: EMPTY, dn: EMPTY };
 
@@ -65,13 +63,13 @@ function detachedKey(id: Buffer): Buffer {
 
 /**
  * Deletes an entry with all entries below it. One plan takes the entry out of the tree, so that from then on no reader
- * finds it or an entry below it. Then each entry is deleted as by itself, those below before those above: by
- * `finishTrees` if they are many, or after a crash. The actor must have the right to delete every entry.
+ * finds it or an entry below it. Then each entry is deleted as by itself, those below before those above. After an error
+ * or a crash `finishTrees` goes on. The actor must have the right to delete every entry.
  */
 export async function removeTree(context: WriteContext, dn: Dn, actor: Actor, options: WriteOptions): Promise<void> {
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be deleted');
   const request: WriteRequest = { op: 'delete', actor, changes: [] };
-  const { id, place } = await write(context, {
+  const { id } = await write(context, {
     lockKey: dn.norm,
     request,
     largeWriter: new LargeValueWriter(context.store, MASTER_TABLE.name),
@@ -80,9 +78,7 @@ export async function removeTree(context: WriteContext, dn: Dn, actor: Actor, op
     find: () => findWhole(context, dn, options),
     change: ({ node, stored }) => detachment(context, node, stored, request),
   });
-  if (cellCounter(place.treeRow, TREE.treeInfo, Q.subLevelCount) <= AWAITED) await finishTree(context, id);
-  // After a failure, the maintenance of the server tries again, and reports failures.
-  else finishTrees(context).catch(() => undefined);
+  await finishTree(context, id);
 }
 
 /** Returns the change that moves the entry, with its subtree, below `DETACHED`. The plan guards its counters. */

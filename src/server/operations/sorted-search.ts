@@ -160,18 +160,21 @@ class SortedSearch {
     if (!list)
       throw new LdapError('unwillingToPerform', 'paged results: the order is no longer kept here; search again');
     if (isPageFull) return this.#endPage(token, list, 0);
-    const ids = await orderedLists.idsOf(list);
-    const count = ids.length / ID_BYTES;
-    const end = Math.min(count, (start ?? 0) + (pageSize ?? count) - this.#sentCount);
-    let isKept = false;
+    let next: number | undefined;
     try {
-      await this.#send(ids, start ?? 0, pageSize === undefined ? count : end);
-      isKept = pageSize !== undefined && end < count;
+      next = await orderedLists.read(list, async (ids) => {
+        const count = ids.length / ID_BYTES;
+        const end = pageSize === undefined ? count : Math.min(count, (start ?? 0) + pageSize - this.#sentCount);
+        await this.#send(ids, start ?? 0, end);
+        return end < count ? end : undefined;
+      });
     } finally {
-      if (!isKept) orderedLists.drop(key);
-      if (!isKept) await ids.close();
+      if (next === undefined) {
+        orderedLists.drop(key);
+        orderedLists.discard(list);
+      }
     }
-    if (isKept) return this.#endPage(token, list, end);
+    if (next !== undefined) return this.#endPage(token, list, next);
     return pageSize === undefined ? SUCCESS : endOfPages();
   }
 
@@ -206,7 +209,7 @@ class SortedSearch {
     const leavesOut = (record: string, id: Buffer): boolean => record <= lastRecord || sentIds.has(id, 0);
     const references = isWalk ? NO_SINK : this.#sink;
     const collect = () => this.#collect(limit, leavesOut, references);
-    const list = { owner: this.#context.session.key, collect };
+    const list = { owner: this.#context.client?.identity?.() ?? this.#context.session.key, collect };
     return { list, isPageFull: walked !== false && walked.resume !== undefined };
   }
 
@@ -262,11 +265,15 @@ class SortedSearch {
 
   /** Sends a window of the list (draft-ietf-ldapext-ldapv3-vlv-09 §5). */
   async #sendWindow(): Promise<Outcome> {
-    const { before, after, target } = this.#context.controls.virtualList!;
     const request = { ...this.#request, attributes: [] };
     const digest = createHash('sha256').update(searchDigest(request, this.#base)).update(this.#client).digest();
     const contextId = digest.subarray(0, TOKEN_BYTES);
-    const ids = await this.#windowIds(contextId.toString('latin1'));
+    const list = await this.#windowList(contextId.toString('latin1'));
+    return this.#context.services.orderedLists.read(list, (ids) => this.#sendWindowOf(ids, contextId));
+  }
+
+  async #sendWindowOf(ids: Spill, contextId: Buffer): Promise<Outcome> {
+    const { before, after, target } = this.#context.controls.virtualList!;
     const count = ids.length / ID_BYTES;
     const position = await this.#positionOf(target, ids);
     if (typeof position === 'string') return windowFailure(position, 'the list has no such target', count);
@@ -275,15 +282,15 @@ class SortedSearch {
     return withControl(SUCCESS, { oid: ControlOid.virtualListResponse, critical: false, value });
   }
 
-  /** Returns the ids of the list. A list is used again while nothing in the directory, nor the rights, have changed. */
-  async #windowIds(key: string): Promise<Spill> {
+  /** Returns the list of the window. A list is used again while nothing in the directory, nor the rights, have changed. */
+  async #windowList(key: string): Promise<OrderedList> {
     const { services, session } = this.#context;
     const state = [(await services.partition.feed.latest()).number, session.rights];
     const kept = services.orderedLists.find(key);
     const isCurrent = kept?.state?.every((item, i) => item === state[i]);
     const list = isCurrent ? kept! : { owner: session.key, state, collect: () => this.#collectAll() };
     services.orderedLists.keep(key, list);
-    return services.orderedLists.idsOf(list);
+    return list;
   }
 
   /** Returns the position of the target, from 1; the reason if there is none. */

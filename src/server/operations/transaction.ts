@@ -1,3 +1,5 @@
+import { KeyedLock } from '../../fair/keyed-lock.js';
+import { TimeSlice } from '../../fair/time-slice.js';
 import { LdapError, ResultCode } from '../../ldap/ldap-error.js';
 import { LongWork, type Maybe, type Partition } from '../../partition/index.js';
 import { decodeRequest } from '../../protocol/decode.js';
@@ -21,10 +23,18 @@ type MemberRequest = Exclude<Request, { op: 'unbind' | 'abandon' | 'bind' }>;
 /** Runs an operation, as `perform.ts` does. */
 type Perform = (context: Context, request: MemberRequest, reply: SearchReply) => Maybe<Outcome>;
 
+/** The transactions of one user are carried out one after the other. */
+const turns = new KeyedLock();
+
 /** Start (RFC 5805 §2.1): returns the identifier of a new transaction. */
-export function startTransaction({ services, session }: Context, request: ExtendedRequest): Outcome {
+export function startTransaction({ services, session, controls }: Context, request: ExtendedRequest): Outcome {
   if (request.value !== undefined) throw new LdapError('protocolError', 'start transaction: the request has no value');
   requireBound(session, 'begin transactions');
+  if (controls.proxiedAuthorization !== undefined)
+    throw new LdapError(
+      'unwillingToPerform',
+      'a transaction belongs to the client; its operations may have the control',
+    );
   if (services.primaryLink)
     throw new LdapError('unwillingToPerform', 'this server is a replica; begin the transaction at its primary');
   return { ...SUCCESS, value: Buffer.from(session.transactions.begin(services.config.limits)) };
@@ -42,7 +52,7 @@ export function enqueue({ services, session, controls }: Context, message: Reque
       throw new LdapError('unwillingToPerform', 'passwords are not changed in a transaction; change them alone');
     // Its entries are deleted one after the other, some of them after its answer.
     if (controls.treeDelete) throw new LdapError('unwillingToPerform', 'a tree is not deleted in a transaction');
-    session.transactions.add(identifier, Buffer.from(encodeRequest(message)), services.config.limits);
+    session.transactions.add(identifier, Buffer.from(encodeRequest(message)), services.config.limits, session.key);
     return SUCCESS;
   } catch (error) {
     session.transactions.abort(identifier, (error as Error).message);
@@ -68,6 +78,8 @@ export async function endTransaction(context: Context, request: ExtendedRequest,
   const { services, session } = context;
   const members = session.transactions.take(identifier);
   if (!commit) return SUCCESS;
+  const { key } = session;
+  await turns.acquire(key);
   try {
     const done = await services.partition.transaction((trial) => runMembers(context, trial, members, perform));
     context.changeText = done.map(({ changeText }) => changeText).join('');
@@ -77,6 +89,8 @@ export async function endTransaction(context: Context, request: ExtendedRequest,
     const { id, request, controls } = error.failed;
     context.description = describeRequest(request, controls, services.schema, session.dn);
     return { ...error.outcome, controls: undefined, value: encodeTransactionEnd(id, [{ id, ...error.outcome }]) };
+  } finally {
+    turns.release(key);
   }
 }
 
@@ -86,8 +100,11 @@ async function runMembers(context: Context, trial: Partition, members: readonly 
   const session = new Session(context.session.connectionNumber);
   session.identity = context.session.identity;
   const scope = { ...context, services, session, results: NO_RESULTS };
+  const slice = new TimeSlice(context.client);
   const done = [];
   for (const member of members) {
+    await slice.yieldIfOver();
+    if (context.aborted) throw new LdapError('canceled', 'the client has gone');
     const message = decodeRequest(member, 0, member.length, decodeLimits(services.config));
     const operation = new Operation(scope, message.id, message.request.op);
     const result = await runMember(operation, message, perform);

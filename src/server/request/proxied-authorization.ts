@@ -20,6 +20,8 @@ export async function proxiedSession(context: Context, authzId: string): Promise
   const { services, session: ownSession } = context;
   const rights = requestRights(context)?.rights;
   const session = new Session(ownSession.connectionNumber);
+  // It does less than the user's own password, and would do more by this control.
+  if (ownSession.identity.kind === 'user' && ownSession.identity.application) throw deniedError(authzId);
   // Checked before the look-up, so that the result does not tell which users exist.
   if (rights && !rights.mayAnywhere('proxy')) throw deniedError(authzId);
   if (authzId === '') return session;

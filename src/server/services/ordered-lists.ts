@@ -10,6 +10,10 @@ export interface OrderedList {
   /** Returns the ids of the entries, concatenated, without those that were sent before. Called when they are needed. */
   collect(): Promise<Spill>;
   ids?: Promise<Spill> | undefined;
+  /** Number of requests that read the ids. */
+  readers?: number;
+  /** Whether the ids are closed once nobody reads them. */
+  isDropped?: boolean;
 }
 
 const MAX_LISTS = 64;
@@ -43,19 +47,31 @@ export class OrderedLists {
     if (this.#lists.size > MAX_LISTS) this.drop(this.#lists.keys().next().value!);
   }
 
-  /** Returns the ids of a list. Several requests may wait for them. */
-  idsOf(list: OrderedList): Promise<Spill> {
-    list.ids ??= list.collect().catch((error) => {
-      list.ids = undefined;
-      throw error;
-    });
-    return list.ids;
+  /** Calls `work` with the ids of a list, which several requests may wait for. They stay open until it ends. */
+  async read<T>(list: OrderedList, work: (ids: Spill) => Promise<T>): Promise<T> {
+    list.readers = (list.readers ?? 0) + 1;
+    try {
+      list.ids ??= list.collect().catch((error) => {
+        list.ids = undefined;
+        throw error;
+      });
+      return await work(await list.ids);
+    } finally {
+      list.readers--;
+      if (list.isDropped) this.discard(list);
+    }
   }
 
   drop(key: string): void {
-    const ids = this.#lists.get(key)?.ids;
+    const list = this.#lists.get(key);
     this.#lists.delete(key);
-    ids?.then((found) => found.close()).catch(() => undefined);
+    if (list) this.discard(list);
+  }
+
+  /** Closes the ids of a list when nobody reads them any more. */
+  discard(list: OrderedList): void {
+    list.isDropped = true;
+    if (!list.readers) list.ids?.then((found) => found.close()).catch(() => undefined);
   }
 
   close(): void {

@@ -227,12 +227,12 @@ export const settings = {
     help: 'Searches of one user that wait for changes (persistent search, content synchronization), in each process; more are refused with 11.',
   },
   'limits.transactionOperations': {
-    ...integer(1000, { min: 1, max: 100_000 }, 'at once'),
+    ...integer(200, { min: 1, max: 100_000 }, 'at once'),
     help: 'Operations of one connection that wait for the end of their transactions (docs/server.md); another one aborts its transaction.',
   },
   'limits.transactionBytes': {
     ...size(1024 ** 2, { min: 4 * 1024, max: 64 * 1024 ** 2 }, 'at once'),
-    help: 'Bytes of these requests. Those of all connections of a process together take at most a quarter of `limits.requestBytes`.',
+    help: 'Bytes of these requests. Those of all connections of a process together take at most a quarter of `limits.requestBytes`, those of one user a sixteenth.',
   },
   'limits.transactionIdleSeconds': {
     ...seconds(60, { min: 1, max: 3600 }, 'at once'),

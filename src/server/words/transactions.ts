@@ -10,11 +10,13 @@ interface OpenTransaction {
   /** The requests that wait for the end, each encoded as an LDAPMessage. */
   readonly members: Buffer[];
   byteCount: number;
+  owner: string;
   readonly idleTimer: NodeJS.Timeout;
 }
 
-/** Bytes of the requests that wait in the transactions of all connections. */
+/** Bytes of the requests that wait in the transactions of all connections, and those of each user, by `Session.key`. */
 let waitingBytes = 0;
+const waitingBytesByOwner = new Map<string, number>();
 
 /** The transactions that a client has begun on its connection and not ended (RFC 5805). */
 export class OpenTransactions {
@@ -30,19 +32,28 @@ export class OpenTransactions {
     const identifier = `${++this.#lastNumber}`;
     const reason = `no operation has followed for ${seconds} s (limits.transactionIdleSeconds)`;
     const idleTimer = setTimeout(() => this.abort(identifier, reason), seconds * 1000).unref();
-    this.#open.set(identifier, { members: [], byteCount: 0, idleTimer });
+    this.#open.set(identifier, { members: [], byteCount: 0, owner: '', idleTimer });
     return identifier;
   }
 
-  add(identifier: string, member: Buffer, limits: TransactionLimits): void {
+  /** `owner`: the user, who has no more than a quarter of the room. */
+  add(identifier: string, member: Buffer, limits: TransactionLimits, owner: string): void {
     const transaction = this.#require(identifier);
     const { transactionOperations: maxCount, transactionBytes: maxBytes, requestBytes } = limits;
-    if (transaction.members.length >= maxCount)
-      throw new LdapError('adminLimitExceeded', `it has ${maxCount} operations (limits.transactionOperations)`);
-    if (transaction.byteCount + member.length > maxBytes)
-      throw new LdapError('adminLimitExceeded', `it has more than ${maxBytes} bytes (limits.transactionBytes)`);
-    if (waitingBytes + member.length > requestBytes / 4)
+    let [count, byteCount] = [1, member.length];
+    for (const open of this.#open.values()) {
+      count += open.members.length;
+      byteCount += open.byteCount;
+    }
+    if (count > maxCount)
+      throw new LdapError('adminLimitExceeded', `${maxCount} operations wait (limits.transactionOperations)`);
+    if (byteCount > maxBytes)
+      throw new LdapError('adminLimitExceeded', `more than ${maxBytes} bytes wait (limits.transactionBytes)`);
+    const ownBytes = (waitingBytesByOwner.get(owner) ?? 0) + member.length;
+    if (waitingBytes + member.length > requestBytes / 4 || ownBytes > requestBytes / 16)
       throw new LdapError('busy', 'the transactions of all clients take too much memory (limits.requestBytes)');
+    waitingBytesByOwner.set(owner, ownBytes);
+    transaction.owner = owner;
     transaction.members.push(member);
     transaction.byteCount += member.length;
     waitingBytes += member.length;
@@ -57,10 +68,13 @@ export class OpenTransactions {
 
   /** Ends a transaction and returns its requests in order. */
   take(identifier: string): readonly Buffer[] {
-    const { members, byteCount, idleTimer } = this.#require(identifier);
+    const { members, byteCount, owner, idleTimer } = this.#require(identifier);
     clearTimeout(idleTimer);
     this.#open.delete(identifier);
     waitingBytes -= byteCount;
+    const left = (waitingBytesByOwner.get(owner) ?? 0) - byteCount;
+    if (left > 0) waitingBytesByOwner.set(owner, left);
+    else waitingBytesByOwner.delete(owner);
     return members;
   }
 
