@@ -63,8 +63,8 @@ function detachedKey(id: Buffer): Buffer {
 
 /**
  * Deletes an entry with all entries below it. One plan takes the entry out of the tree, so that from then on no reader
- * finds it or an entry below it. Then each entry is deleted as by itself, those below before those above. After an error
- * or a crash `finishTrees` goes on. The actor must have the right to delete every entry.
+ * finds it or an entry below it. Then each entry is deleted as by itself, those below before those above. After an
+ * error or a crash `finishTrees` goes on. The actor must have the right to delete every entry.
  */
 export async function removeTree(context: WriteContext, dn: Dn, actor: Actor, options: WriteOptions): Promise<void> {
   if (dn.rdns.length === 0) throw new LdapError('unwillingToPerform', 'the root DSE cannot be deleted');

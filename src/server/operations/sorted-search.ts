@@ -282,7 +282,7 @@ class SortedSearch {
     return withControl(SUCCESS, { oid: ControlOid.virtualListResponse, critical: false, value });
   }
 
-  /** Returns the list of the window. A list is used again while nothing in the directory, nor the rights, have changed. */
+  /** Returns the list of the window. It is used again while nothing in the directory, nor the rights, have changed. */
   async #windowList(key: string): Promise<OrderedList> {
     const { services, session } = this.#context;
     const state = [(await services.partition.feed.latest()).number, session.rights];
